@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/cost/step_profile.h"
+#include "sim/devices/step_profile.h"
 
 namespace twin::apps {
 

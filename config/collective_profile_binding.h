@@ -2,7 +2,7 @@
 #pragma once
 
 #include "config/field_binding.h"
-#include "sim/cost/operations/collective_profile.h"
+#include "sim/devices/operations/collective_profile.h"
 
 namespace twin {
 

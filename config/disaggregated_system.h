@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sched/disaggregation_config.h"
-#include "sim/kv_links.h"
+#include "sim/world/kv_links.h"
 
 namespace twin {
 

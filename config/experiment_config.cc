@@ -26,7 +26,7 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
-#include "sim/memory/memory_defaults.h"
+#include "sim/devices/memory_defaults.h"
 
 namespace twin {
 

@@ -22,10 +22,10 @@
 #include "sched/policy/own_policy.h"
 #include "sched/policy/registry.h"
 #include "sched/route/router_config.h"
-#include "sim/acceptance.h"
-#include "sim/boundary_config.h"
 #include "sim/cost/registry.h"
-#include "sim/memory/kv_capacity.h"
+#include "sim/devices/kv_capacity.h"
+#include "sim/world/acceptance.h"
+#include "sim/cost/boundary_config.h"
 #include "traces/workload.h"
 
 namespace twin {

@@ -10,8 +10,8 @@
 
 namespace twin {
 
-// The data sheet sim/hardware/NAME.textproto, embedded at build time. Throws InputError(kUsage)
-// with the nearest name and all names if `name` is unknown.
+// The data sheet sim/devices/hardware/NAME.textproto, embedded at build time. Throws
+// InputError(kUsage) with the nearest name and all names if `name` is unknown.
 HardwareSpec HardwarePreset(std::string_view name);
 
 // The data sheet of a file if `name_or_path` has a '/', else of a preset. Capitals, spaces, dashes

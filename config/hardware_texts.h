@@ -1,4 +1,4 @@
-// The hardware files of sim/hardware/, embedded by embed_hardware.cmake.
+// The hardware files of sim/devices/hardware/, embedded by embed_hardware.cmake.
 #pragma once
 
 #include <span>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "config/field_binding.h"
-#include "sim/cost/operations/moe_profile.h"
+#include "sim/devices/operations/moe_profile.h"
 
 namespace twin {
 

@@ -11,8 +11,8 @@
 #include "config/moe_profile_binding.h"
 #include "config/step_profile_binding.h"
 #include "core/input_error.h"
-#include "sim/cost/operations/device_profile.h"
-#include "sim/cost/operations/gemm_table.h"
+#include "sim/devices/operations/device_profile.h"
+#include "sim/devices/operations/gemm_table.h"
 
 namespace twin {
 

@@ -133,8 +133,8 @@ struct EmbeddedProfiles {
     sim::DeviceProfile& profile = devices_[entry.device];
     bool& known = parsed_[{entry.device, part}];
     if (known) return profile;
-    Parse(std::string(entry.bytes), fmt::format("sim/profiles/{}/{}", entry.device, entry.file),
-          part, profile);
+    Parse(std::string(entry.bytes),
+          fmt::format("sim/devices/profiles/{}/{}", entry.device, entry.file), part, profile);
     known = true;
     return profile;
   }

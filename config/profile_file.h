@@ -3,7 +3,7 @@
 // A profile is a folder with up to six files, gemm.textproto, moe.textproto, attention.textproto,
 // collectives.textproto, steps.textproto and boundary.textproto, plain or gzip (.textproto.gz). A
 // missing file leaves its part of the profile empty.
-// The folders of sim/profiles/ are embedded at build time.
+// The folders of sim/devices/profiles/ are embedded at build time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/cost/operations/device_profile.h"
+#include "sim/devices/operations/device_profile.h"
 
 namespace twin {
 
@@ -23,10 +23,10 @@ inline constexpr std::initializer_list<ProfilePart> kAllProfileParts = {
     ProfilePart::kGemm,        ProfilePart::kMoe,   ProfilePart::kAttention,
     ProfilePart::kCollectives, ProfilePart::kSteps, ProfilePart::kBoundary};
 
-// The parts `parts` of the profile sim/profiles/HARDWARE; the others are empty, and so are all of a
-// device without profile. `hardware` is the name of a preset or of any other data sheet. Only the
-// parts that are asked for are parsed, each once in a process: some milliseconds, then a copy.
-// Callable from several threads.
+// The parts `parts` of the profile sim/devices/profiles/HARDWARE; the others are empty, and so are
+// all of a device without profile. `hardware` is the name of a preset or of any other data sheet.
+// Only the parts that are asked for are parsed, each once in a process: some milliseconds, then a
+// copy. Callable from several threads.
 sim::DeviceProfile ProfilePreset(std::string_view hardware,
                                  std::initializer_list<ProfilePart> parts = kAllProfileParts);
 

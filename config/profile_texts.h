@@ -1,4 +1,4 @@
-// The files of sim/profiles/, embedded by embed_profiles.cmake.
+// The files of sim/devices/profiles/, embedded by embed_profiles.cmake.
 #pragma once
 
 #include <span>

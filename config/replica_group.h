@@ -8,7 +8,7 @@
 #include "core/model_spec.h"
 #include "sched/policy/registry.h"
 #include "sim/cost/registry.h"
-#include "sim/memory/kv_capacity.h"
+#include "sim/devices/kv_capacity.h"
 
 namespace twin {
 

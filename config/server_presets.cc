@@ -15,7 +15,7 @@
 #include "core/input_error.h"
 #include "core/letter_case.h"
 #include "core/nearest_names.h"
-#include "sim/boundary_profile.h"
+#include "sim/devices/boundary_profile.h"
 
 namespace twin {
 namespace {

@@ -11,7 +11,7 @@
 #include "config/server_name.h"
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
-#include "sim/boundary_config.h"
+#include "sim/cost/boundary_config.h"
 
 namespace twin::proto {
 class Experiment;

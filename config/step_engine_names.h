@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/field_binding.h"
-#include "sim/cost/step_profile.h"
+#include "sim/devices/step_profile.h"
 
 namespace twin {
 

@@ -5,7 +5,7 @@
 #include "config/field_binding.h"
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
-#include "sim/memory/kv_capacity.h"
+#include "sim/devices/kv_capacity.h"
 
 namespace twin {
 

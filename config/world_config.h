@@ -44,7 +44,7 @@ struct RealWorldConfig {
   bool operator==(const RealWorldConfig&) const = default;
 };
 
-// The simulated world at wall-clock time (sim/emulated_world.h).
+// The simulated world at wall-clock time (sim/world/emulated_world.h).
 struct EmulatedWorldConfig {
   double speed = 1;  // engine seconds per second of the clock
   // Clients cancel a request after this time.

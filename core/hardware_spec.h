@@ -44,7 +44,7 @@ struct HardwareSpec {
 
   // Fractions of the peaks above that large, well-shaped operations achieve, within (0, 1]. No
   // vendor states them; the defaults are rounded from the sheets of H100, L40S and A40
-  // (sim/hardware).
+  // (sim/devices/hardware).
   double gemm_flops_fraction = 0.8;
   double gemm_bandwidth_fraction = 0.78;
   double attention_flops_fraction = 0.47;  // prefill attention, causal pairs counted once

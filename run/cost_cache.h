@@ -11,7 +11,7 @@
 #include "core/model_spec.h"
 #include "sim/cost/registry.h"
 #include "sim/cost/step_cost.h"
-#include "sim/cost/step_model/stage_cache.h"
+#include "sim/devices/stage_cache.h"
 
 namespace twin::run {
 

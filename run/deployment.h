@@ -13,8 +13,8 @@
 #include "sched/engine_groups.h"
 #include "sched/policy/registry.h"
 #include "sim/cost/step_cost.h"
-#include "sim/memory/kv_capacity.h"
-#include "sim/sim_world.h"
+#include "sim/devices/kv_capacity.h"
+#include "sim/world/sim_world.h"
 
 namespace twin::run {
 

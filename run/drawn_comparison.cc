@@ -13,7 +13,7 @@
 #include "core/statistics.h"
 #include "run/cost_cache.h"
 #include "run/simulation.h"
-#include "sim/cost/step_model/drawn_errors.h"
+#include "sim/devices/drawn_errors.h"
 
 namespace twin::run {
 namespace {

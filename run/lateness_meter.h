@@ -6,7 +6,7 @@
 #include "core/sketch.h"
 #include "run/record/run_listener.h"
 #include "run/record/summary.h"
-#include "sim/emulated_world.h"
+#include "sim/world/emulated_world.h"
 
 namespace twin::run {
 

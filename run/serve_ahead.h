@@ -24,7 +24,7 @@
 #include "run/record/run_observer.h"
 #include "run/thread_team.h"
 #include "sched/cluster.h"
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 
 namespace twin::run {
 

@@ -20,7 +20,7 @@
 #include "run/run_metrics.h"
 #include "run/run_outcome.h"
 #include "sched/serve.h"
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 
 namespace twin::run {
 namespace {

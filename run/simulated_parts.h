@@ -4,7 +4,7 @@
 #include "run/part_totals.h"
 #include "sched/world.h"
 #include "sim/cost/step_cost.h"
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 
 namespace twin::run {
 

@@ -22,9 +22,9 @@
 #include "run/trace_notes.h"
 #include "run/watched_world.h"
 #include "sched/serve.h"
-#include "sim/emulated_world.h"
-#include "sim/sim_world.h"
-#include "sim/wall_clock.h"
+#include "sim/world/emulated_world.h"
+#include "sim/world/sim_world.h"
+#include "sim/world/wall_clock.h"
 
 namespace twin::run {
 namespace {

@@ -10,8 +10,8 @@
 #include "apps/predict/operation_predictor.h"
 #include "core/files/csv.h"
 #include "run/stop_check.h"
-#include "sim/cost/operations/attention_table.h"
-#include "sim/cost/operations/fit_attention.h"
+#include "sim/devices/operations/attention_table.h"
+#include "sim/devices/operations/fit_attention.h"
 
 namespace twin::run {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "sim/cost/operations/attention_model.h"
+#include "sim/devices/operations/attention_model.h"
 
 namespace twin::run {
 namespace {

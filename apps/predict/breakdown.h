@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sched/step_plan.h"
-#include "sim/cost/step_model/step_model.h"
+#include "sim/devices/step_model.h"
 
 namespace twin::run {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "run/run_control.h"
-#include "sim/cost/operations/collective_profile.h"
+#include "sim/devices/operations/collective_profile.h"
 
 namespace twin::run {
 

@@ -15,8 +15,8 @@
 #include "core/input_error.h"
 #include "core/statistics.h"
 #include "sim/cost/normal_equations.h"
-#include "sim/cost/profile_cost.h"
-#include "sim/cost/step_model/stage_cache.h"
+#include "sim/devices/profile_cost.h"
+#include "sim/devices/stage_cache.h"
 
 namespace twin::run {
 namespace {

@@ -12,8 +12,8 @@
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
 #include "run/run_control.h"
-#include "sim/cost/operations/device_profile.h"
-#include "sim/cost/profile_config.h"
+#include "sim/devices/operations/device_profile.h"
+#include "sim/devices/profile_config.h"
 
 namespace twin::run {
 

@@ -10,8 +10,8 @@
 #include "apps/predict/simplex_search.h"
 #include "core/statistics.h"
 #include "run/stop_check.h"
-#include "sim/cost/operations/gemm_closed_form.h"
-#include "sim/cost/operations/unmeasured_device.h"
+#include "sim/devices/operations/gemm_closed_form.h"
+#include "sim/devices/operations/unmeasured_device.h"
 
 namespace twin::run {
 namespace {

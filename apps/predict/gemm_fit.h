@@ -1,4 +1,4 @@
-// Fits the closed form of matrix products (sim/cost/operations/gemm_closed_form.h).
+// Fits the closed form of matrix products (sim/devices/operations/gemm_closed_form.h).
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 #include "apps/predict/gemm_rows.h"
 #include "core/hardware_spec.h"
 #include "run/run_control.h"
-#include "sim/cost/operations/gemm_profile.h"
+#include "sim/devices/operations/gemm_profile.h"
 
 namespace twin::run {
 

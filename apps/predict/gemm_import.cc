@@ -13,8 +13,8 @@
 #include "apps/predict/gemm_left_out.h"
 #include "config/profile_file.h"
 #include "core/input_error.h"
-#include "sim/cost/operations/gemm_closed_form.h"
-#include "sim/cost/operations/gemm_table.h"
+#include "sim/devices/operations/gemm_closed_form.h"
+#include "sim/devices/operations/gemm_table.h"
 
 namespace twin::run {
 namespace {

@@ -8,7 +8,7 @@
 #include "apps/predict/gemm_rows.h"
 #include "core/hardware_spec.h"
 #include "run/run_control.h"
-#include "sim/cost/operations/gemm_profile.h"
+#include "sim/devices/operations/gemm_profile.h"
 
 namespace twin::run {
 

@@ -8,8 +8,8 @@
 #include "core/check.h"
 #include "core/statistics.h"
 #include "run/stop_check.h"
-#include "sim/cost/operations/gemm_kriging.h"
-#include "sim/cost/operations/gemm_table.h"
+#include "sim/devices/operations/gemm_kriging.h"
+#include "sim/devices/operations/gemm_table.h"
 
 namespace twin::run {
 namespace {

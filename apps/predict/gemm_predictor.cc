@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "sim/cost/operations/gemm_model.h"
+#include "sim/devices/operations/gemm_model.h"
 
 namespace twin::run {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "apps/predict/operation_predictor.h"
-#include "sim/cost/operations/gemm_profile.h"
+#include "sim/devices/operations/gemm_profile.h"
 
 namespace twin::run {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "run/run_control.h"
-#include "sim/cost/operations/gemm_profile.h"
+#include "sim/devices/operations/gemm_profile.h"
 
 namespace twin::run {
 

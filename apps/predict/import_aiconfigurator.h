@@ -13,9 +13,9 @@ namespace twin::run {
 //   context_ and generation_attention_SYSTEM     become  `out`/PRESET/attention.textproto
 //   comm_SYSTEM                                  becomes `out`/PRESET/collectives.textproto
 // for each SYSTEM that has a data sheet (PresetOfAiconfigurator in config/hardware_file.h); others
-// are skipped with a warning. sim/profiles/ ships the results. All files appear at the end, or
-// none. Minutes of CPU time for a large database. Throws InputError with file, line and field, or
-// if `folder` holds no such table, or two of a kind and device, and ends early as EndIfStopped()
+// are skipped with a warning. sim/devices/profiles/ ships the results. All files appear at the end,
+// or none. Minutes of CPU time for a large database. Throws InputError with file, line and field,
+// or if `folder` holds no such table, or two of a kind and device, and ends early as EndIfStopped()
 // does.
 void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesystem::path& out,
                           RunControl& control);

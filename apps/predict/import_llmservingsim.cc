@@ -22,7 +22,7 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "run/stop_check.h"
-#include "sim/cost/operations/memory_bound_model.h"
+#include "sim/devices/operations/memory_bound_model.h"
 
 namespace twin::run {
 namespace {

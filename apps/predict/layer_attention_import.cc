@@ -14,8 +14,8 @@
 #include "core/input_error.h"
 #include "core/statistics.h"
 #include "run/stop_check.h"
-#include "sim/cost/operations/attention_model.h"
-#include "sim/cost/operations/fit_attention.h"
+#include "sim/devices/operations/attention_model.h"
+#include "sim/devices/operations/fit_attention.h"
 
 namespace twin::run {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/hardware_spec.h"
-#include "sim/cost/operations/memory_bound_profile.h"
+#include "sim/devices/operations/memory_bound_profile.h"
 
 namespace twin::run {
 

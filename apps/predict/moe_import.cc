@@ -21,8 +21,8 @@
 #include "core/input_error.h"
 #include "core/statistics.h"
 #include "run/stop_check.h"
-#include "sim/cost/operations/moe_model.h"
-#include "sim/cost/operations/moe_table.h"
+#include "sim/devices/operations/moe_model.h"
+#include "sim/devices/operations/moe_table.h"
 
 namespace twin::run {
 namespace {

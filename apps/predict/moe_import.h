@@ -5,7 +5,7 @@
 
 #include "core/hardware_spec.h"
 #include "run/run_control.h"
-#include "sim/cost/operations/moe_profile.h"
+#include "sim/devices/operations/moe_profile.h"
 
 namespace twin::run {
 

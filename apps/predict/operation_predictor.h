@@ -7,9 +7,9 @@
 
 #include "core/files/csv.h"
 #include "core/hardware_spec.h"
-#include "sim/cost/operations/device_profile.h"
-#include "sim/cost/operations/estimate.h"
-#include "sim/cost/operations/kernel_library.h"
+#include "sim/devices/operations/device_profile.h"
+#include "sim/devices/operations/estimate.h"
+#include "sim/devices/operations/kernel_library.h"
 
 namespace twin::run {
 

@@ -7,7 +7,7 @@
 
 #include "core/hardware_spec.h"
 #include "run/run_control.h"
-#include "sim/cost/operations/device_profile.h"
+#include "sim/devices/operations/device_profile.h"
 
 namespace twin::run {
 

@@ -5,7 +5,7 @@
 
 #include "apps/predict/predict_operations.h"
 #include "core/model_spec.h"
-#include "sim/cost/step_model/step_model.h"
+#include "sim/devices/step_model.h"
 
 namespace twin::run {
 

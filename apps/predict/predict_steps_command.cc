@@ -17,7 +17,7 @@
 #include "config/profile_file.h"
 #include "config/step_engine_names.h"
 #include "core/input_error.h"
-#include "sim/cost/profile_cost.h"
+#include "sim/devices/profile_cost.h"
 
 namespace twin::apps {
 namespace {

@@ -1,13 +1,13 @@
 // What recorded steps of a model leave over when the terms of all models are fitted
-// (sim/cost/recorded_model.h).
+// (sim/devices/recorded_model.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "sim/cost/recorded_model.h"
-#include "sim/cost/step_model/stage_operations.h"
+#include "sim/devices/recorded_model.h"
+#include "sim/devices/stage_operations.h"
 
 namespace twin::run {
 

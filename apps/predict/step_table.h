@@ -18,7 +18,7 @@
 #include "core/files/csv.h"
 #include "sched/step_plan.h"
 #include "sim/cost/device_state.h"
-#include "sim/cost/step_model/step_model.h"
+#include "sim/devices/step_model.h"
 
 namespace twin::run {
 

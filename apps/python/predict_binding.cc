@@ -17,8 +17,8 @@
 #include "config/profile_file.h"
 #include "config/step_engine_names.h"
 #include "core/input_error.h"
-#include "sim/cost/profile_cost.h"
-#include "sim/cost/step_model/stage_cache.h"
+#include "sim/devices/profile_cost.h"
+#include "sim/devices/stage_cache.h"
 
 namespace twin::python {
 namespace {

@@ -18,7 +18,7 @@ OTHERS = {"a30": "a30", "rtx4090": "rtx-4090", "rtxpro6000": "rtx-pro-6000-serve
 WATTS_OF_RTX_4090 = 450  # of its data sheet; the other GPUs are in aiconfigurator's hw_specs.csv
 # GPUs that share a chip are held out together.
 CHIPS = [["a100_sxm"], ["h100_sxm", "h200_sxm"], ["l40s"], ["a30"], ["rtx4090"], ["rtxpro6000"]]
-# Of the closed form (sim/cost/operations/gemm_profile.h): start of the fit, and the power of the
+# Of the closed form (sim/devices/operations/gemm_profile.h): start of the fit, and the power of the
 # clock in it. Launches, waves and L2 take cycles.
 GEMM = {"bandwidth_fraction": (0.8, 0),
                 "latency_s": (4000, -1), "tile_loss": (75, 0), "wave_s": (1500, -1),
@@ -31,7 +31,7 @@ ATLEAST = {"overlap": 1.0}
 # of the fit.
 LIMITS = {"flops_fraction": 0.75, "flops_per_joule": 0.7e12}
 WIDE_TENSOR_CORE = 3000  # operations per cycle and SM; no wider one was measured at its limit
-# Of attention (sim/cost/operations/unmeasured_device.cc), vLLM's kernels: start of the fit and what
+# Of attention (sim/devices/operations/unmeasured_device.cc), vLLM's kernels: start of the fit and what
 # it is in, in the order of attention_kernel.h. Cycles become microseconds.
 CONTEXT = {"launch": (10500, "cycles"), "per_request": (25, "cycles"), "tile": (9400, "of_tile"),
            "key": (0.59, "peak"), "sharpness": (0.8, "number"), "write_rate": (0.53, "memory"),
@@ -91,17 +91,17 @@ def sheet_name(gpu):
 
 
 def data_sheet(gpu):
-    text = (ROOT / f"sim/hardware/{sheet_name(gpu)}.textproto").read_text()
+    text = (ROOT / f"sim/devices/hardware/{sheet_name(gpu)}.textproto").read_text()
     return {name: float(value) for name, value in re.findall(r"^(\w+): ([\d.e+-]+)$", text, re.M)}
 
 
 def has_64_lanes(sheet):
-    """As sim/cost/operations/unmeasured_device.cc."""
+    """As sim/devices/operations/unmeasured_device.cc."""
     return sheet["peak_fp32_flops"] / sheet["sm_count"] / 256 < 1e9
 
 
 def clock_hertz(sheet):
-    """As sim/cost/operations/unmeasured_device.h."""
+    """As sim/devices/operations/unmeasured_device.h."""
     clock = sheet["peak_fp32_flops"] / sheet["sm_count"] / 256
     return 2 * clock if has_64_lanes(sheet) else clock
 

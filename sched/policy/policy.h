@@ -75,7 +75,7 @@ struct PolicyTraits {
   Delivery delivery = Delivery::kPerStep;
   ReleaseOrder release_order = ReleaseOrder::kBack;
 
-  // What the KV cache of the policy's own system is sized by (sim/memory).
+  // What the KV cache of the policy's own system is sized by (sim/devices/kv_capacity.h).
   std::string_view memory_rule = "vllm_v1";  // name of a sim::MemoryRule
   std::int32_t sized_for_tokens = 0;         // largest step in tokens; 0 = tokens_per_step_max
   std::int32_t context_tokens_max = 0;       // prompt + output of one request; 0 = the model's

@@ -1,8 +1,8 @@
 #include "sim/cost/registry.h"
 
 #include "sim/cost/fitted_cost.h"
-#include "sim/cost/profile_cost.h"
 #include "sim/cost/roofline_cost.h"
+#include "sim/devices/profile_cost.h"
 
 namespace twin::sim {
 namespace {

@@ -10,10 +10,10 @@
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/fitted_config.h"
 #include "sim/cost/linear_cost.h"
-#include "sim/cost/profile_config.h"
 #include "sim/cost/roofline_config.h"
 #include "sim/cost/step_cost.h"
-#include "sim/cost/step_model/stage_cache.h"
+#include "sim/devices/profile_config.h"
+#include "sim/devices/stage_cache.h"
 
 namespace twin::sim {
 

@@ -4,9 +4,9 @@
 // Idea: the roofline model (Williams, Waterman and Patterson, CACM 52(4), 2009). An operation with
 // F flops that moves B bytes cannot finish before F / peak flops, nor before B / peak bandwidth.
 // Real kernels reach a fraction of either peak, and every launch costs a few microseconds;
-// fractions and latencies are part of a hardware file (sim/hardware/), fitted once on public
-// measurements. A step's operations follow from the model's shape (transformer_graph.h), so any
-// model on any device can be predicted without measuring it.
+// fractions and latencies are part of a hardware file (sim/devices/hardware/), fitted once on
+// public measurements. A step's operations follow from the model's shape (transformer_graph.h), so
+// any model on any device can be predicted without measuring it.
 //
 // Easy to get wrong: decode GEMMs are bound by memory, so weights count once a step and not once a
 // request. Prefill attention grows with (query, key) pairs, decode attention with keys read.
@@ -32,7 +32,7 @@ namespace twin::sim {
 // Formulas: transformer_graph.h. Assumptions about windows and experts: step_features.h. Padding
 // counts as tokens in every operation except attention.
 // Range   any model and device; accuracy depends on the achieved fractions in the hardware file.
-// Error   of single operations: in the comments of the files in sim/hardware/.
+// Error   of single operations: in the comments of the files in sim/devices/hardware/.
 // Cost    a few multiplications per operation and stage; constant in the batch, no allocation.
 class RooflineCost final : public StepCost {
  public:

@@ -15,7 +15,7 @@
 #include "sched/policy/registry.h"
 #include "sched/serve.h"
 #include "sim/cost/constant_cost.h"
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 #include "traces/workload.h"
 
 namespace twin {

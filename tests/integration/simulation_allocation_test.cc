@@ -19,7 +19,7 @@
 #include "sched/policy/registry.h"
 #include "sched/serve.h"
 #include "sim/cost/linear_cost.h"
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 
 namespace {
 std::int64_t allocations = 0;

@@ -20,7 +20,7 @@
 #include "sched/serve.h"
 #include "sched/unchanged_batch.h"
 #include "sim/cost/linear_cost.h"
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 #include "tests/support/listed_source.h"
 
 namespace twin {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/model_presets.h"
-#include "sim/cost/profile_cost.h"
 #include "sim/cost/registry.h"
 #include "sim/cost/roofline_cost.h"
+#include "sim/devices/profile_cost.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {

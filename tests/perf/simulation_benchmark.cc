@@ -24,7 +24,7 @@
 #include "sched/route/router.h"
 #include "sched/serve.h"
 #include "sim/cost/linear_cost.h"
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 
 namespace twin {
 namespace {

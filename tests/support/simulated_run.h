@@ -14,7 +14,7 @@
 #include "sched/engine.h"
 #include "sched/policy/registry.h"
 #include "sched/serve.h"
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 #include "tests/support/listed_source.h"
 
 namespace twin::testing {

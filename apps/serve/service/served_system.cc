@@ -18,8 +18,8 @@
 #include "run/real/machine_gpus.h"
 #include "run/real/model_device.h"
 #include "run/real/real_system.h"
-#include "sim/emulated_world.h"
-#include "sim/wall_clock.h"
+#include "sim/world/emulated_world.h"
+#include "sim/world/wall_clock.h"
 
 namespace twin::run {
 namespace {

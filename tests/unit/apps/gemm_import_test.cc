@@ -20,9 +20,9 @@
 #include "config/hardware_file.h"
 #include "config/profile_file.h"
 #include "core/input_error.h"
-#include "sim/cost/operations/gemm_closed_form.h"
-#include "sim/cost/operations/gemm_model.h"
-#include "sim/cost/operations/moe_model.h"
+#include "sim/devices/operations/gemm_closed_form.h"
+#include "sim/devices/operations/gemm_model.h"
+#include "sim/devices/operations/moe_model.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::run {

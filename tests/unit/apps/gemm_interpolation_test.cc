@@ -14,8 +14,8 @@
 #include "apps/predict/gemm_import.h"
 #include "apps/predict/gemm_left_out.h"
 #include "config/hardware_file.h"
-#include "sim/cost/operations/gemm_closed_form.h"
-#include "sim/cost/operations/gemm_model.h"
+#include "sim/devices/operations/gemm_closed_form.h"
+#include "sim/devices/operations/gemm_model.h"
 
 namespace twin::run {
 namespace {

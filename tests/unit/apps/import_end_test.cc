@@ -19,7 +19,7 @@
 #include "config/hardware_file.h"
 #include "config/text_message.h"
 #include "core/input_error.h"
-#include "sim/cost/operations/moe_model.h"
+#include "sim/devices/operations/moe_model.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::run {

@@ -20,9 +20,9 @@
 #include "config/profile_file.h"
 #include "config/text_message.h"
 #include "core/input_error.h"
-#include "sim/cost/operations/attention_model.h"
-#include "sim/cost/operations/collective_model.h"
-#include "sim/cost/operations/gemm_model.h"
+#include "sim/devices/operations/attention_model.h"
+#include "sim/devices/operations/collective_model.h"
+#include "sim/devices/operations/gemm_model.h"
 #include "tests/support/unique_name.h"
 #include "tests/unit/run/reports.h"
 

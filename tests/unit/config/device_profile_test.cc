@@ -54,7 +54,7 @@ TEST_F(DeviceProfileTest, EveryEmbeddedProfileBelongsToADataSheetAndCanBeRead) {
 }
 
 std::string ShippedSheet(std::string_view name) {
-  std::ifstream in(std::string(TWIN_SOURCE_DIR) + "/sim/hardware/" + std::string(name) +
+  std::ifstream in(std::string(TWIN_SOURCE_DIR) + "/sim/devices/hardware/" + std::string(name) +
                    ".textproto");
   return {std::istreambuf_iterator<char>(in), {}};
 }

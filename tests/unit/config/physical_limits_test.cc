@@ -1,6 +1,6 @@
 // No operation of any shipped profile is faster than its device, however far beyond the tables, and
 // more tokens take no less time.
-#include "sim/cost/operations/physical_limits.h"
+#include "sim/devices/operations/physical_limits.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 
 #include "config/hardware_file.h"
 #include "config/profile_file.h"
-#include "sim/cost/operations/attention_model.h"
-#include "sim/cost/operations/gemm_model.h"
-#include "sim/cost/operations/memory_bound_model.h"
-#include "sim/cost/operations/moe_model.h"
+#include "sim/devices/operations/attention_model.h"
+#include "sim/devices/operations/gemm_model.h"
+#include "sim/devices/operations/memory_bound_model.h"
+#include "sim/devices/operations/moe_model.h"
 
 namespace twin {
 namespace {

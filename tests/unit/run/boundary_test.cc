@@ -100,7 +100,7 @@ double DelayOf(const std::optional<sim::BoundaryConfig>& boundary) {
   return boundary ? Seconds(boundary->request.mean + boundary->response.mean) : 0;
 }
 
-// sim/profiles/h100-sxm/boundary.textproto.
+// sim/devices/profiles/h100-sxm/boundary.textproto.
 TEST(ProfileBoundaryTest, IsTheOneMeasuredForTheNumberOfRanks) {
   EXPECT_NEAR(DelayOf(ResolvedBoundary("hardware: 'h100-sxm'")), 6.4e-3, 1e-8);
   EXPECT_NEAR(DelayOf(ResolvedBoundary("hardware: 'h100-sxm' tensor_parallel: 2")), 8.5e-3, 1e-8);

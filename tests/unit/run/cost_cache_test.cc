@@ -10,7 +10,7 @@
 #include "config/experiment_config.h"
 #include "core/input_error.h"
 #include "run/deployment.h"
-#include "sim/cost/profile_cost.h"
+#include "sim/devices/profile_cost.h"
 
 namespace twin::run {
 namespace {

@@ -19,7 +19,7 @@
 #include "apps/serve/service/serving_engine.h"
 #include "config/record_file.h"
 #include "run/replay.h"
-#include "sim/wall_clock.h"
+#include "sim/world/wall_clock.h"
 
 namespace twin::run {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "sim/cost/operations/attention_model.h"
+#include "sim/devices/operations/attention_model.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {

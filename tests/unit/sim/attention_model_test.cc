@@ -1,4 +1,4 @@
-#include "sim/cost/operations/attention_model.h"
+#include "sim/devices/operations/attention_model.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/input_error.h"
-#include "sim/cost/operations/fit_attention.h"
-#include "sim/cost/operations/unmeasured_device.h"
+#include "sim/devices/operations/fit_attention.h"
+#include "sim/devices/operations/unmeasured_device.h"
 
 namespace twin::sim {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/clients.h"
+#include "sim/world/clients.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "sim/cost/operations/collective_model.h"
+#include "sim/devices/operations/collective_model.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "core/input_error.h"
-#include "sim/cost/operations/memory_bound_model.h"
+#include "sim/devices/operations/memory_bound_model.h"
 
 namespace twin::sim {
 namespace {

@@ -1,5 +1,5 @@
 // The emulated world: what the simulation says, at the time at which it says it.
-#include "sim/emulated_world.h"
+#include "sim/world/emulated_world.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Curves of products between measured (n, k).
-#include "sim/cost/operations/gemm_kriging.h"
+#include "sim/devices/operations/gemm_kriging.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "sim/cost/operations/gemm_table.h"
+#include "sim/devices/operations/gemm_table.h"
 
 namespace twin::sim {
 namespace {

@@ -1,5 +1,5 @@
 // Times of matrix products: the closed form by hand, tables, interpolation, and their intervals.
-#include "sim/cost/operations/gemm_model.h"
+#include "sim/devices/operations/gemm_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/input_error.h"
-#include "sim/cost/operations/gemm_table.h"
-#include "sim/cost/operations/kriging.h"
+#include "sim/devices/operations/gemm_table.h"
+#include "sim/devices/operations/kriging.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {

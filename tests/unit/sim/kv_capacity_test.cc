@@ -1,4 +1,4 @@
-#include "sim/memory/kv_capacity.h"
+#include "sim/devices/kv_capacity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // One token takes 1 us: 1,000 bytes at 8 Gbit/s.
-#include "sim/kv_links.h"
+#include "sim/world/kv_links.h"
 
 #include <gtest/gtest.h>
 

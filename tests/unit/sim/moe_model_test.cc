@@ -1,5 +1,5 @@
 // Times of mixtures of experts, by hand.
-#include "sim/cost/operations/moe_model.h"
+#include "sim/devices/operations/moe_model.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/input_error.h"
-#include "sim/cost/operations/moe_table.h"
+#include "sim/devices/operations/moe_table.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {

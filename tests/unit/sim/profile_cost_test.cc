@@ -1,4 +1,4 @@
-#include "sim/cost/profile_cost.h"
+#include "sim/devices/profile_cost.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "sim/cost/registry.h"
-#include "sim/cost/step_model/product_curve.h"
-#include "sim/cost/step_model/stage_cache.h"
+#include "sim/devices/product_curve.h"
+#include "sim/devices/stage_cache.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {

@@ -1,11 +1,11 @@
-#include "sim/cost/operations/prompt_kriging.h"
+#include "sim/devices/operations/prompt_kriging.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "sim/cost/operations/attention_table.h"
+#include "sim/devices/operations/attention_table.h"
 
 namespace twin::sim {
 namespace {

@@ -1,5 +1,5 @@
 // What recorded steps of a model change in its predictions.
-#include "sim/cost/recorded_model.h"
+#include "sim/devices/recorded_model.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "core/input_error.h"
 #include "core/model_presets.h"
-#include "sim/cost/step_model/step_model.h"
+#include "sim/devices/step_model.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {

@@ -1,4 +1,4 @@
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

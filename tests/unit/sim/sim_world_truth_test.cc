@@ -11,7 +11,7 @@
 #include "core/prefix_keys.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/linear_cost.h"
-#include "sim/sim_world.h"
+#include "sim/world/sim_world.h"
 #include "tests/support/scripted_run.h"
 #include "tests/support/simulated_run.h"
 

@@ -8,11 +8,11 @@
 #include <memory>
 
 #include "core/model_presets.h"
-#include "sim/acceptance.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/cost/linear_cost.h"
-#include "sim/memory/kv_capacity.h"
+#include "sim/devices/kv_capacity.h"
+#include "sim/world/acceptance.h"
 #include "tests/support/listed_source.h"
 #include "tests/support/scripted_run.h"
 #include "tests/support/simulated_run.h"

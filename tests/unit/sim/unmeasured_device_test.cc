@@ -1,12 +1,12 @@
 // Closed forms of devices that nobody measured.
-#include "sim/cost/operations/unmeasured_device.h"
+#include "sim/devices/operations/unmeasured_device.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "sim/cost/operations/attention_model.h"
-#include "sim/cost/operations/gemm_model.h"
+#include "sim/devices/operations/attention_model.h"
+#include "sim/devices/operations/gemm_model.h"
 
 namespace twin::sim {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/model_presets.h"
-#include "sim/cost/operations/gemm_table.h"
-#include "sim/cost/step_model/step_model.h"
+#include "sim/devices/operations/gemm_table.h"
+#include "sim/devices/step_model.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {

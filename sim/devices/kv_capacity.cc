@@ -1,0 +1,294 @@
+#include "sim/devices/kv_capacity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <string>
+
+#include "core/check.h"
+#include "core/input_error.h"
+#include "sched/cache/kv_limits.h"
+
+namespace twin::sim {
+namespace {
+
+// What DeepSpeed-MII keeps back of the free memory.
+constexpr double kMiiReserveBytes = 1e9;
+// TGI_WIGGLE_ROOM: share of the measured free memory that TGI dares to use.
+constexpr double kTgiWiggleRoom = 0.9;
+// More than any machine has. A pool takes some tens of bytes per block.
+
+struct Rule {
+  MemoryRule rule;
+  std::string_view name;
+  double utilization;  // default
+};
+
+constexpr Rule kRules[] = {
+    {MemoryRule::kVllmV1, "vllm_v1", 0.9},  {MemoryRule::kVllmV0, "vllm_v0", 0.9},
+    {MemoryRule::kSarathi, "sarathi", 0.8}, {MemoryRule::kVidur, "vidur", 0.9},
+    {MemoryRule::kMii, "mii", 1.0},         {MemoryRule::kTgi, "tgi", 1.0},
+    {MemoryRule::kTrtLlm, "trtllm", 0.9},   {MemoryRule::kSglang, "sglang", 0.88},
+    {MemoryRule::kOrca, "orca", 1.0}};
+
+const Rule& RowOf(MemoryRule rule) {
+  const Rule* const row = std::find_if(std::begin(kRules), std::end(kRules),
+                                       [rule](const Rule& entry) { return entry.rule == rule; });
+  CHECK(row != std::end(kRules));
+  return *row;
+}
+
+[[noreturn]] void Refuse(const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, "system.memory", what);
+}
+
+std::string Gigabytes(std::int64_t bytes) {
+  return fmt::format("{:.3f} GB", static_cast<double>(bytes) * 1e-9);
+}
+
+bool TakesCacheTokens(MemoryRule rule) {
+  return rule == MemoryRule::kTrtLlm || rule == MemoryRule::kOrca;
+}
+
+bool SwapsToHost(MemoryRule rule) {
+  return rule == MemoryRule::kVllmV0 || rule == MemoryRule::kSarathi;
+}
+
+void ValidateConfig(const MemoryConfig& config) {
+  if (config.block_size < 1) {
+    Refuse(fmt::format("block_size is {}; allowed: at least 1", config.block_size));
+  }
+  if (config.utilization && !(*config.utilization > 0 && *config.utilization <= 1)) {
+    Refuse(fmt::format("utilization is {}; allowed: above 0, at most 1", *config.utilization));
+  }
+  if (config.blocks_override &&
+      (*config.blocks_override < 1 || *config.blocks_override > kKvBlocksMax)) {
+    Refuse(fmt::format("blocks_override is {}; allowed: 1 to {}", *config.blocks_override,
+                       kKvBlocksMax));
+  }
+  if (config.blocks_override && config.kv_bytes_override) {
+    Refuse("kv_bytes_override has no effect beside blocks_override; allowed: one of the two");
+  }
+  if (config.max_cache_tokens && !TakesCacheTokens(config.rule)) {
+    Refuse(
+        fmt::format("max_cache_tokens has no effect with the rule {}; allowed with: trtllm, orca",
+                    Name(config.rule)));
+  }
+  if (config.rule == MemoryRule::kOrca && !config.max_cache_tokens && !config.blocks_override) {
+    Refuse("the rule orca needs max_cache_tokens, its number of token slots");
+  }
+  if (config.max_cache_tokens && *config.max_cache_tokens < config.block_size) {
+    Refuse(fmt::format("max_cache_tokens is {}; allowed: at least one block of {}",
+                       *config.max_cache_tokens, config.block_size));
+  }
+  if (config.max_step_tokens < 1 || config.max_sequences < 1 || config.swap_bytes < 0 ||
+      config.non_framework_bytes < 0 || config.activation_bytes.value_or(0) < 0 ||
+      config.kv_bytes_override.value_or(1) < 1 || config.max_model_length.value_or(1) < 1) {
+    Refuse(
+        "max_step_tokens, max_sequences, max_model_length and kv_bytes_override must be at "
+        "least 1, other byte counts at least 0");
+  }
+}
+
+// Sets requested_bytes and kv_bytes by the rule, before any limit on the number of tokens.
+// Fractions of bytes are rounded as the systems do: up by vLLM V1, down by all others.
+void ApplyRule(const MemoryConfig& config, double utilization, KvCapacity& c) {
+  const auto total = static_cast<double>(c.total_bytes);
+  const std::int64_t resident = c.weight_bytes + c.non_framework_bytes;
+  const std::int64_t peak = resident + c.activation_bytes;
+  const auto share = static_cast<std::int64_t>(std::floor(total * utilization));
+  c.requested_bytes = share;
+  switch (config.rule) {
+    case MemoryRule::kVllmV1:
+      c.requested_bytes = static_cast<std::int64_t>(std::ceil(total * utilization));
+      c.kv_bytes = c.requested_bytes - peak;
+      break;
+    case MemoryRule::kVllmV0:
+    case MemoryRule::kSarathi:
+      c.kv_bytes = share - peak;
+      break;
+    case MemoryRule::kVidur:
+      c.kv_bytes = share - c.weight_bytes;
+      break;
+    case MemoryRule::kMii:
+      c.kv_bytes = share - resident - static_cast<std::int64_t>(kMiiReserveBytes);
+      break;
+    case MemoryRule::kTgi: {
+      const std::int64_t dummy_blocks =
+          (config.max_step_tokens + config.block_size - 1) / config.block_size;
+      const std::int64_t dummy = dummy_blocks * c.block_bytes;
+      const auto left = static_cast<double>(share - peak - dummy) * kTgiWiggleRoom;
+      c.kv_bytes = left < 0
+                       ? static_cast<std::int64_t>(left)
+                       : static_cast<std::int64_t>(left) / c.block_bytes * c.block_bytes + dummy;
+      break;
+    }
+    case MemoryRule::kTrtLlm:
+      c.kv_bytes = static_cast<std::int64_t>(
+          std::floor(static_cast<double>(c.total_bytes - peak) * utilization));
+      break;
+    case MemoryRule::kSglang:
+      c.kv_bytes = share - resident;
+      break;
+    case MemoryRule::kOrca:
+      c.kv_bytes = std::min(share - peak,
+                            config.max_cache_tokens.value_or(0) / c.block_size * c.block_bytes);
+      break;
+  }
+}
+
+bool ChecksLongestRequest(MemoryRule rule) {
+  return rule == MemoryRule::kVllmV1 || rule == MemoryRule::kVllmV0 || rule == MemoryRule::kSarathi;
+}
+
+std::string Calculation(const KvCapacity& c) {
+  return fmt::format(
+      "requested {} of {}, weights {}, activations {}, other {}, left for the KV cache {}, one "
+      "block "
+      "of {} tokens {} bytes",
+      Gigabytes(c.requested_bytes), Gigabytes(c.total_bytes), Gigabytes(c.weight_bytes),
+      Gigabytes(c.activation_bytes), Gigabytes(c.non_framework_bytes), Gigabytes(c.kv_bytes),
+      c.block_size, c.block_bytes);
+}
+
+void RequireFewEnough(const ModelSpec& model, std::int64_t blocks, const char* where) {
+  if (blocks <= kKvBlocksMax) return;
+  Refuse(fmt::format("{}: {} blocks{}, must be up to {}", model.name, blocks, where, kKvBlocksMax));
+}
+
+std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, const KvCapacity& c) {
+  if (config.blocks_override) return *config.blocks_override;
+  std::int64_t blocks = c.kv_bytes < 0 ? 0 : c.kv_bytes / c.block_bytes;
+  if (config.rule == MemoryRule::kTrtLlm && config.max_cache_tokens) {
+    blocks = std::min(blocks, *config.max_cache_tokens / c.block_size);
+  }
+  if (config.rule == MemoryRule::kOrca && blocks < *config.max_cache_tokens / c.block_size) {
+    Refuse(fmt::format("{}: {} token slots do not fit: {}", model.name, *config.max_cache_tokens,
+                       Calculation(c)));
+  }
+  const std::int64_t kept = config.rule == MemoryRule::kVllmV1 ? 1 : 0;
+  if (blocks <= kept) Refuse(fmt::format("{} does not fit: {}", model.name, Calculation(c)));
+  RequireFewEnough(model, blocks, "");
+  return static_cast<std::int32_t>(blocks);
+}
+
+KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
+                     const Parallelism& parallelism, std::int32_t stage, const MemoryConfig& config,
+                     const ModelSpec* draft) {
+  KvCapacity c;
+  c.rule = config.rule;
+  c.stage = stage;
+  c.total_bytes = hardware.memory_bytes;
+  c.weight_bytes = WeightBytesPerRank(model, parallelism, stage);
+  c.activation_bytes =
+      config.activation_bytes.value_or(ActivationBytes(model, parallelism, stage, config));
+  c.non_framework_bytes = config.non_framework_bytes;
+  c.block_size = config.block_size;
+  c.block_bytes = config.block_size * KvBytesPerToken(model, parallelism, stage);
+  if (draft != nullptr && stage == parallelism.pipeline - 1) {
+    const Parallelism ranks{.tensor = parallelism.tensor};
+    c.weight_bytes += WeightBytesPerRank(*draft, ranks, 0);
+    c.block_bytes += config.block_size * KvBytesPerToken(*draft, ranks, 0);
+  }
+  c.max_model_length = config.max_model_length.value_or(model.max_position);
+  c.overridden = config.blocks_override || config.kv_bytes_override;
+  ApplyRule(config, config.utilization.value_or(RowOf(config.rule).utilization), c);
+  if (config.kv_bytes_override) c.kv_bytes = *config.kv_bytes_override;
+  c.blocks = CountBlocks(model, config, c);
+  c.usable_blocks = c.blocks - (config.rule == MemoryRule::kVllmV1 ? 1 : 0);
+  if (SwapsToHost(config.rule)) {
+    const std::int64_t host_blocks = config.swap_bytes / c.block_bytes;
+    RequireFewEnough(model, host_blocks, " on the host (swap_bytes)");
+    c.host_blocks = static_cast<std::int32_t>(host_blocks);
+  }
+  return c;
+}
+
+}  // namespace
+
+bool LeavesRoomForActivations(MemoryRule rule) {
+  return rule != MemoryRule::kVidur && rule != MemoryRule::kMii && rule != MemoryRule::kSglang;
+}
+
+std::string_view Name(MemoryRule rule) { return kRules[static_cast<std::size_t>(rule)].name; }
+
+std::optional<MemoryRule> MemoryRuleNamed(std::string_view name) {
+  for (const Rule& entry : kRules) {
+    if (entry.name == name) return entry.rule;
+  }
+  return std::nullopt;
+}
+
+std::int64_t KvCapacity::blocks_per_request() const {
+  return (std::int64_t{max_model_length} + block_size - 1) / block_size;
+}
+
+double KvCapacity::max_concurrency() const {
+  return static_cast<double>(blocks) / static_cast<double>(blocks_per_request());
+}
+
+std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallelism,
+                             std::int32_t stage, const MemoryConfig& config) {
+  const std::int64_t query = std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim;
+  const std::int64_t kv = std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim;
+  const std::int64_t attention = 2 * query + 2 * kv;  // q, k, v and the attention's output
+  // A mixture computes experts_per_token rows for each token.
+  const std::int64_t width = model.moe.experts == 0 ? model.intermediate
+                                                    : std::int64_t{model.moe.experts_per_token} *
+                                                          model.moe.expert_intermediate;
+  const std::int64_t mlp = (model.gated_mlp ? 3 : 2) * (width / parallelism.tensor);
+  const std::int64_t live = 2 * std::int64_t{model.hidden} + std::max(attention, mlp);
+  const std::int64_t body = config.max_step_tokens * live * ActivationByteSize(model);
+  const bool is_last = stage == parallelism.pipeline - 1;
+  constexpr std::int64_t kLogitBytes = 4;
+  constexpr std::int64_t kLogitCopies = 2;
+  const std::int64_t logits =
+      is_last ? config.max_sequences * model.vocab * kLogitBytes * kLogitCopies : 0;
+  return body + logits;
+}
+
+KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
+                          const Parallelism& parallelism, const MemoryConfig& config,
+                          const ModelSpec* draft) {
+  Validate(model, parallelism);
+  ValidateConfig(config);
+  KvCapacity least = PlanStage(model, hardware, parallelism, 0, config, draft);
+  std::int32_t host_blocks = least.host_blocks;
+  for (std::int32_t stage = 1; stage < parallelism.pipeline; ++stage) {
+    const KvCapacity c = PlanStage(model, hardware, parallelism, stage, config, draft);
+    host_blocks = std::min(host_blocks, c.host_blocks);
+    if (c.blocks < least.blocks) least = c;
+  }
+  least.host_blocks = host_blocks;
+  if (ChecksLongestRequest(config.rule) && least.usable_blocks < least.blocks_per_request()) {
+    const char* const null_block =
+        least.usable_blocks < least.blocks ? ", one of which is vLLM's null block" : "";
+    Refuse(fmt::format(
+        "{}: a request of max_model_length {} tokens does not fit into {} blocks{}: {}", model.name,
+        least.max_model_length, least.blocks, null_block, Calculation(least)));
+  }
+  return least;
+}
+
+std::string Describe(const KvCapacity& c) {
+  return fmt::format(
+      "rule           {}{}\n"
+      "device         {}\n"
+      "requested      {}\n"
+      "weights        {} (stage {})\n"
+      "activations    {}\n"
+      "other          {}\n"
+      "KV cache       {}\n"
+      "blocks         {} of {} tokens, {} bytes each ({} usable, {} on the host)\n"
+      "tokens         {}\n"
+      "concurrency    {:.1f} requests of {} tokens\n",
+      Name(c.rule), c.overridden ? " (overridden)" : "", Gigabytes(c.total_bytes),
+      Gigabytes(c.requested_bytes), Gigabytes(c.weight_bytes), c.stage,
+      Gigabytes(c.activation_bytes), Gigabytes(c.non_framework_bytes), Gigabytes(c.kv_bytes),
+      c.blocks, c.block_size, c.block_bytes, c.usable_blocks, c.host_blocks, c.tokens(),
+      c.max_concurrency(), c.max_model_length);
+}
+
+}  // namespace twin::sim

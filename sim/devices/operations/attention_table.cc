@@ -1,0 +1,350 @@
+#include "sim/devices/operations/attention_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "core/input_error.h"
+#include "sim/cost/grid_position.h"
+#include "sim/devices/operations/prompt_kriging.h"
+
+namespace twin::sim {
+namespace {
+
+constexpr int kLevels = 44;  // on each side of 0
+constexpr double kStep = 0.08;
+constexpr double kUnit = 0.1;
+constexpr char kMissing = '_';
+constexpr double kHeadScale = 0.25;
+constexpr double kOwnRow = 3;  // a measurement of the very call weighs e^3 neighbors
+// Libraries have kernels of their own for single query heads and for groups above a tile.
+constexpr double kOtherClass = 9;  // distance^2
+constexpr std::int32_t kGroupMax = 32;
+constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+
+bool Reserved(char c) { return c == '"' || c == '\'' || c == '\\' || c == kMissing; }
+
+const std::string& Letters() {
+  static const std::string letters = [] {
+    std::string all;
+    for (char c = '!'; c <= '~'; ++c) {
+      if (!Reserved(c) && static_cast<int>(all.size()) <= 2 * kLevels) all.push_back(c);
+    }
+    return all;
+  }();
+  return letters;
+}
+
+// The level of each character, -1 of those that stand for none.
+const std::array<int, 256>& LevelOf() {
+  static const std::array<int, 256> levels = [] {
+    std::array<int, 256> all{};
+    all.fill(-1);
+    for (std::size_t i = 0; i < Letters().size(); ++i) {
+      all[static_cast<unsigned char>(Letters()[i])] = static_cast<int>(i);
+    }
+    return all;
+  }();
+  return levels;
+}
+
+const std::array<double, 2 * kLevels + 1>& ValueOf() {
+  static const std::array<double, 2 * kLevels + 1> values = [] {
+    std::array<double, 2 * kLevels + 1> all{};
+    for (int i = -kLevels; i <= kLevels; ++i) {
+      all[static_cast<std::size_t>(i + kLevels)] = kUnit * std::sinh(kStep * i);
+    }
+    return all;
+  }();
+  return values;
+}
+
+char LetterFor(double log_ratio) {
+  const double level = std::round(std::asinh(log_ratio / kUnit) / kStep);
+  const double clamped = std::clamp(level, -1.0 * kLevels, 1.0 * kLevels);
+  return Letters()[static_cast<std::size_t>(clamped + kLevels)];
+}
+
+[[noreturn]] void Refuse(const std::string& source, std::string_view row, std::string_view why) {
+  throw InputError(InputError::Kind::kUsage, source,
+                   fmt::format("row \"{}\": {}", row.substr(0, 24), why));
+}
+
+std::int32_t TakeCount(std::string_view& text, char end, std::string_view row,
+                       const std::string& source) {
+  std::int32_t count = 0;
+  const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const auto used = static_cast<std::size_t>(next - text.data());
+  if (error != std::errc{} || count < 1 || used >= text.size() || *next != end) {
+    Refuse(source, row, "must begin with two numbers of heads, as 32/8");
+  }
+  text.remove_prefix(used + 1);
+  return count;
+}
+
+double Squared(double x) { return x * x; }
+
+std::vector<double> Logarithms(const std::vector<std::uint32_t>& values) {
+  std::vector<double> logs;
+  for (const std::uint32_t value : values) logs.push_back(std::log2(value));
+  return logs;
+}
+
+// A measured row seen from the heads that are asked for.
+struct Neighbor {
+  const double* log_ratios = nullptr;
+  double heads = 0;     // log2 of its heads over those asked for
+  double distance = 0;  // squared, of the group
+  bool same = false;    // the very heads that are asked for
+};
+
+struct Candidate {
+  double distance = 0;
+  double log_ratio = 0;
+};
+
+// The weighted mean of the candidates and its uncertainty; none: not measured.
+LogRatio Combine(const std::vector<Candidate>& candidates, double spread) {
+  if (candidates.empty()) return {kNotMeasured, 0};
+  double nearest = std::numeric_limits<double>::infinity();
+  for (const Candidate& candidate : candidates) nearest = std::min(nearest, candidate.distance);
+  double weights = 0;
+  double sum = 0;
+  double squares = 0;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.distance > nearest + 12) continue;
+    const double weight = std::exp(nearest - candidate.distance);
+    weights += weight;
+    sum += weight * candidate.log_ratio;
+    squares += weight * Squared(candidate.log_ratio);
+  }
+  const double mean = sum / weights;
+  const double variance = std::max(0.0, squares / weights - Squared(mean));
+  return {mean, std::sqrt(Squared(spread) * (1 + std::clamp(nearest, 0.0, 36.0) / 4) + variance)};
+}
+
+// Those that fill the device.
+double HeadsOf(const AttentionTable& table, std::int32_t query_heads, std::int32_t kv_heads) {
+  if (table.by_query_heads) return query_heads;
+  if (table.kind == AttentionKind::kContext) return kv_heads;
+  return ReadingHeads(table.generation, query_heads, kv_heads);
+}
+
+}  // namespace
+
+AttentionRow ParseAttentionRow(const AttentionGrid& grid, std::string_view text,
+                               const std::string& source) {
+  const std::string_view whole = text;
+  AttentionRow row;
+  row.query_heads = TakeCount(text, '/', whole, source);
+  row.kv_heads = TakeCount(text, ' ', whole, source);
+  if (row.query_heads % row.kv_heads != 0) {
+    Refuse(source, whole, "query heads must be a multiple of KV heads");
+  }
+  const std::size_t lengths = grid.lengths.size();
+  row.log_ratios.assign(grid.batches.size() * lengths, kNotMeasured);
+  std::size_t batch = 0;
+  std::size_t length = 0;
+  for (const char c : text) {
+    if (c == ' ') {
+      ++batch;
+      length = 0;
+      continue;
+    }
+    if (batch >= grid.batches.size()) Refuse(source, whole, "has more groups than batch sizes");
+    if (length >= lengths) Refuse(source, whole, "has more characters than lengths");
+    const int level = LevelOf()[static_cast<unsigned char>(c)];
+    if (c != kMissing) {
+      if (level < 0) Refuse(source, whole, "has a character that stands for no ratio");
+      row.log_ratios[batch * lengths + length] = ValueOf()[static_cast<std::size_t>(level)];
+    }
+    ++length;
+  }
+  return row;
+}
+
+std::string PrintAttentionRow(const AttentionGrid& grid, const AttentionRow& row) {
+  std::string text = fmt::format("{}/{}", row.query_heads, row.kv_heads);
+  for (std::size_t b = 0; b < grid.batches.size(); ++b) {
+    std::string group;
+    for (std::size_t l = 0; l < grid.lengths.size(); ++l) {
+      const double ratio = row.log_ratios[b * grid.lengths.size() + l];
+      group.push_back(std::isnan(ratio) ? kMissing : LetterFor(ratio));
+    }
+    group.erase(group.find_last_not_of(kMissing) + 1);
+    text += ' ';
+    text += group;
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+// The heads of a row are digits and a slash, which stand for ratios in the middle of the scale.
+std::size_t CutRatios(std::string_view row) {
+  const char ends[] = {Letters().front(), Letters().back()};
+  return static_cast<std::size_t>(
+      std::ranges::count_if(row, [&](char c) { return c == ends[0] || c == ends[1]; }));
+}
+
+double LargestRatio() { return std::exp(ValueOf().back()); }
+
+bool Kriges(const AttentionTable& table) {
+  return table.kind == AttentionKind::kContext && table.base < 0;
+}
+
+AttentionCorrection::AttentionCorrection(const AttentionTable& table, const AttentionGrid& grid,
+                                         const std::vector<AttentionRow>& rows,
+                                         std::int32_t query_heads, std::int32_t kv_heads,
+                                         int left_out)
+    : sd_(table.spread), batches_(Logarithms(grid.batches)), lengths_(Logarithms(grid.lengths)) {
+  if (rows.empty()) {
+    batches_.clear();
+    return;
+  }
+  cells_.resize(batches_.size() * lengths_.size());
+  Fill(table, rows, query_heads, kv_heads, left_out);
+}
+
+void AttentionCorrection::Fill(const AttentionTable& table, const std::vector<AttentionRow>& rows,
+                               std::int32_t query_heads, std::int32_t kv_heads, int left_out) {
+  const std::int32_t group = query_heads / kv_heads;
+  std::vector<Neighbor> neighbors;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (static_cast<int>(i) == left_out) continue;
+    const std::int32_t other = rows[i].query_heads / rows[i].kv_heads;
+    const double distance =
+        Squared(std::log2(static_cast<double>(other) / group) / table.group_scale) +
+        ((other == 1) != (group == 1) || (other > kGroupMax) != (group > kGroupMax) ? kOtherClass
+                                                                                    : 0);
+    const double heads = HeadsOf(table, rows[i].query_heads, rows[i].kv_heads) /
+                         HeadsOf(table, query_heads, kv_heads);
+    neighbors.push_back({rows[i].log_ratios.data(), std::log2(heads), distance,
+                         rows[i].query_heads == query_heads && rows[i].kv_heads == kv_heads});
+  }
+  std::vector<Candidate> candidates;
+  for (std::size_t b = 0; b < batches_.size(); ++b) {
+    for (std::size_t l = 0; l < lengths_.size(); ++l) {
+      candidates.clear();
+      for (const Neighbor& neighbor : neighbors) {
+        for (std::size_t other = 0; other < batches_.size(); ++other) {
+          const double ratio = neighbor.log_ratios[other * lengths_.size() + l];
+          if (std::isnan(ratio)) continue;
+          const double step = batches_[other] - batches_[b];
+          const double distance = neighbor.distance +
+                                  Squared((step + neighbor.heads) / kHeadScale) +
+                                  Squared(neighbor.heads / table.batch_scale);
+          candidates.push_back({neighbor.same && other == b ? -kOwnRow : distance, ratio});
+        }
+      }
+      LogRatio& cell = cells_[b * lengths_.size() + l];
+      cell = Combine(candidates, table.spread);
+      // No row has this length: as at the next shorter one, or without correction.
+      if (std::isnan(cell.mean)) {
+        cell = l > 0 ? cells_[b * lengths_.size() + l - 1] : LogRatio{0, 2 * table.spread};
+      }
+    }
+  }
+}
+
+void AttentionCorrection::KrigePrompts(const AttentionTable& table,
+                                       const std::vector<AttentionRow>& rows,
+                                       std::int32_t query_heads, std::int32_t kv_heads,
+                                       int left_out) {
+  const auto call = [&](std::int32_t of_query_heads, std::int32_t of_kv_heads, std::size_t cell) {
+    return PromptCall{.query_heads = of_query_heads,
+                      .kv_heads = of_kv_heads,
+                      .requests = std::exp2(batches_[cell / lengths_.size()]),
+                      .tokens = std::exp2(lengths_[cell % lengths_.size()])};
+  };
+  PromptKriging kriging(table.context);
+  const AttentionRow* own = nullptr;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (static_cast<int>(i) == left_out) continue;
+    const AttentionRow& row = rows[i];
+    if (row.query_heads == query_heads && row.kv_heads == kv_heads) own = &row;
+    for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+      const double ratio = row.log_ratios[cell];
+      if (!std::isnan(ratio)) kriging.Add(call(row.query_heads, row.kv_heads, cell), ratio);
+    }
+  }
+  if (kriging.empty()) return;
+  for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+    if (own != nullptr && !std::isnan(own->log_ratios[cell])) continue;
+    const LogRatio kriged = kriging(call(query_heads, kv_heads, cell));
+    cells_[cell] = {kriged.mean, table.spread * kriged.sd};
+  }
+}
+
+LogRatio AttentionCorrection::operator()(double batch, double length) const {
+  if (cells_.empty()) return {0, sd_};
+  const GridPosition b = Locate(batches_, std::log2(batch));
+  const GridPosition l = Locate(lengths_, std::log2(length));
+  const auto cell = [&](std::size_t i, std::size_t j) -> const LogRatio& {
+    return cells_[i * lengths_.size() + j];
+  };
+  const auto mix = [](const LogRatio& x, const LogRatio& y, double share) {
+    return LogRatio{x.mean + share * (y.mean - x.mean), x.sd + share * (y.sd - x.sd)};
+  };
+  return mix(mix(cell(b.low, l.low), cell(b.high, l.low), b.share),
+             mix(cell(b.low, l.high), cell(b.high, l.high), b.share), l.share);
+}
+
+void AttentionCorrection::AddBase(const AttentionCorrection& base) {
+  for (std::size_t b = 0; b < batches_.size(); ++b) {
+    for (std::size_t l = 0; l < lengths_.size(); ++l) {
+      cells_[b * lengths_.size() + l].mean +=
+          base(std::exp2(batches_[b]), std::exp2(lengths_[l])).mean;
+    }
+  }
+}
+
+namespace {
+
+void Require(bool holds, const std::string& where, const char* what) {
+  if (!holds) throw InputError(InputError::Kind::kUsage, where, what);
+}
+
+void ValidateTable(const AttentionProfile& profile, std::size_t index) {
+  const AttentionTable& table = profile.tables[index];
+  const std::string where = fmt::format("tables[{}]", index);
+  Require(table.head_dim > 0, where, "head_dim must be positive");
+  Require(table.rows.empty() || table.grid < profile.grids.size(), where,
+          "grid must be the position of one of the grids");
+  if (table.base >= 0) {
+    const auto base = static_cast<std::size_t>(table.base);
+    Require(base < profile.tables.size() && profile.tables[base].base < 0 &&
+                profile.tables[base].kind == table.kind,
+            where, "base must be the position of a table of the same kind without a base");
+  }
+  ContextKernel context = table.context;
+  GenerationKernel generation = table.generation;
+  for (const double* number : context.fields()) {
+    Require(*number > 0, where, "the numbers of its kernel must be positive");
+  }
+  for (const double* number : generation.fields()) {
+    Require(*number > 0, where, "the numbers of its kernel must be positive");
+  }
+  for (const std::string& row : table.rows) {
+    static_cast<void>(ParseAttentionRow(profile.grids[table.grid], row, where));
+  }
+}
+
+}  // namespace
+
+void Validate(const AttentionProfile& profile) {
+  const auto ascend = [](const std::vector<std::uint32_t>& values) {
+    return !values.empty() && values.front() > 0 &&
+           std::ranges::adjacent_find(values, std::greater_equal<>{}) == values.end();
+  };
+  for (std::size_t i = 0; i < profile.grids.size(); ++i) {
+    Require(ascend(profile.grids[i].batches) && ascend(profile.grids[i].lengths),
+            fmt::format("grids[{}]", i), "batches and lengths must be positive and ascend");
+  }
+  for (std::size_t i = 0; i < profile.tables.size(); ++i) ValidateTable(profile, i);
+}
+
+}  // namespace twin::sim

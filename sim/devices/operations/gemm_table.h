@@ -1,0 +1,79 @@
+// Reads tables of measured matrix products: encoded curves, and interpolation along them.
+//
+// A curve holds, for each measured m, the logarithm of measured over closed-form time. The closed
+// form takes out size, tiles and waves; what remains varies slowly enough between neighbouring
+// (n, k) (gemm_kriging.h) and m to be interpolated by kriging. Along m the covariance depends on m
+// itself and on m rounded up to tiles of 64 and 128 rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/devices/operations/gemm_profile.h"
+#include "sim/devices/operations/kriging.h"
+
+namespace twin::sim {
+
+// One printable character per value: the step from the value before it, of 0.6 % for small steps
+// and larger for large ones (companding). A step beyond +-1.5 is cut, and made up for by the next.
+std::string EncodeGemmCurve(std::span<const double> log_ratios);
+// REQUIRES: IsGemmCurve(text).
+std::vector<double> DecodeGemmCurve(std::string_view text);
+bool IsGemmCurve(std::string_view text);
+
+// The curves of a table as a profile holds them: those of one n in one text, separated by spaces.
+std::vector<std::string> JoinGemmCurves(const GemmTable& table);
+// Texts of any number of curves each.
+std::vector<std::string> SplitGemmCurves(std::span<const std::string> texts);
+
+// An interpolated value of a curve.
+struct GemmRatio {
+  double log_ratio = 0;
+  double variance = 0;  // of kriging; 0 at a measured point
+};
+
+// `excluded` leaves a measured point out, for judging.
+GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
+                  bool excluded = false);
+
+// RatioAt for all curves of one table. The weights of the measured m depend on m alone; those of
+// the first kRememberedMax values of m that are asked for are computed once. Callable from several
+// threads.
+class GemmTokenWeights {
+ public:
+  // About 330 bytes each.
+  static constexpr std::size_t kRememberedMax = 16384;
+
+  // `m`: the table's.
+  explicit GemmTokenWeights(std::vector<std::uint32_t> m) : m_(std::move(m)) {}
+
+  [[nodiscard]] GemmRatio RatioAt(std::span<const double> log_ratios, std::int64_t m) const;
+  // Values of m whose weights are remembered.
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  std::vector<std::uint32_t> m_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::int64_t, KrigingWeights> known_;
+};
+
+// A curve of `table` without `trend_share` of a curve of its trend: what is left to interpolate.
+// `tokens`: of the trend's table.
+std::vector<double> WithoutTrend(const GemmTable& table, std::span<const double> log_ratios,
+                                 const GemmTokenWeights& tokens, std::span<const double> trend);
+
+// The position of `value` on an axis of a table; none if nothing was measured there.
+std::optional<std::size_t> IndexOf(const std::vector<std::uint32_t>& axis, std::int64_t value);
+
+// The range of m that GemmTable's standard deviations are given for.
+constexpr std::size_t GemmRangeOf(std::int64_t m) { return m <= 128 ? 0 : m <= 1024 ? 1 : 2; }
+
+}  // namespace twin::sim

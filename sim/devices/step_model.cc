@@ -1,0 +1,278 @@
+#include "sim/devices/step_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sched/computed_rows.h"
+#include "sim/cost/transformer_graph.h"
+#include "sim/devices/drawn_errors.h"
+
+namespace twin::sim {
+namespace {
+
+constexpr double kNormal90 = 1.645;  // of a standard normal variable, 90 % lie within
+constexpr double kHiddenShare = 0.05;
+// Launches of a layer that is captured in pieces, relative to those of an eager one.
+constexpr double kPiecesLaunch = 1.0 / 3;
+
+constexpr bool IsCompute(OperationClass operation) {
+  return operation == OperationClass::kGemm || operation == OperationClass::kExperts ||
+         operation == OperationClass::kPrefillAttention;
+}
+
+StepTerms WithErrors(StepTerms terms, const DrawnErrors& errors) {
+  for (std::size_t i = 0; i < kStepTermFields.size(); ++i) {
+    StepTerm& term = terms.*kStepTermFields[i].value;
+    term.value *= std::exp(errors.terms[i] * term.log_sd);
+  }
+  return terms;
+}
+
+// Rows at which a product computes for as long as it reads its weights. Of the experts' rows, each
+// visits `experts_per_token` of them.
+double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
+  const double flops = PeakFlops(hardware, model.weight_dtype) * hardware.gemm_flops_fraction;
+  const double bytes = hardware.memory_bandwidth_bytes_per_s * hardware.gemm_bandwidth_fraction;
+  const double dense = flops / bytes * BytesPerWeight(model.weight_dtype) / 2;
+  const MoeSpec& moe = model.moe;
+  return moe.experts == 0 ? dense : dense * moe.experts / moe.experts_per_token;
+}
+
+std::optional<RecordedModel> RecordedModelOf(const StepModelConfig& config,
+                                             const StepProfile& profile, const ModelSpec& model,
+                                             const Parallelism& parallelism) {
+  if (config.operations.library != KernelLibrary::kVllm || !config.recorded_engine) {
+    return std::nullopt;
+  }
+  for (const RecordedModel& recorded : profile.models) {
+    if (!recorded.Is(model, parallelism)) continue;
+    RecordedModel found = recorded;
+    if (!config.recorded_ratios) found.decode_ratios = found.prompt_ratios = {};
+    return found;
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<const PreparedStages> Prepared(StageCache* cache, const StepModelConfig& config,
+                                               const ModelSpec& model, const HardwareSpec& hardware,
+                                               const Parallelism& parallelism,
+                                               const DeviceProfile& device) {
+  StageCache own;
+  return (cache == nullptr ? own : *cache)
+      .Prepare(model, hardware, parallelism, device, config.operations);
+}
+
+}  // namespace
+
+StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
+                     const HardwareSpec& hardware, const Parallelism& parallelism,
+                     const DeviceProfile& device, StageCache* stages)
+    : terms_(WithErrors(config.terms, DrawErrors(config.draw_seed))),
+      memory_(terms_.heat_tau_s.value),
+      captured_sizes_(config.captured_sizes),
+      ridge_rows_(RidgeRows(model, hardware)),
+      captures_pieces_(config.captures_pieces),
+      mean_context_(config.mean_context),
+      draws_errors_(config.draw_seed != 0),
+      errors_(DrawErrors(config.draw_seed).operations),
+      recorded_error_(DrawErrors(config.draw_seed).recorded),
+      recorded_prompt_error_(DrawErrors(config.draw_seed).recorded_prompts),
+      recorded_(RecordedModelOf(config, device.steps, model, parallelism)),
+      stages_(Prepared(stages, config, model, hardware, parallelism, device)) {}
+
+double StepModel::OpenShare(const StepLoad& load) const {
+  if (!recorded_) return 1;
+  return recorded_->OpenShare(static_cast<double>(load.rows), load.decodes.requests,
+                              load.decodes.context_tokens + load.chunks.context_tokens);
+}
+
+double StepModel::RecordedRatio(const StepLoad& load) const {
+  if (!recorded_) return 1;
+  const RecordedRatios& ratios =
+      load.chunks.chunks > 0 ? recorded_->prompt_ratios : recorded_->decode_ratios;
+  return std::exp((1 - OpenShare(load)) * ratios.At(static_cast<double>(load.rows)));
+}
+
+double StepModel::RecordedError(const StepLoad& load) const {
+  if (load.chunks.chunks > 0) return recorded_prompt_error_ * recorded_->prompt_lasting_sd;
+  return recorded_error_ * recorded_->lasting_sd;
+}
+
+ByOperation<double> StepModel::SecondsOf(const StageOperations& stage, const StepLoad& load) const {
+  const double ratio = RecordedRatio(load);
+  if (!draws_errors_) {
+    ByOperation<double> seconds = stage.Seconds(load);
+    for (double& one : seconds) one *= ratio;
+    return seconds;
+  }
+  const ByOperation<Estimate> estimates = stage.Estimates(load);
+  const double open = std::sqrt(OpenShare(load));
+  const double common = recorded_ ? RecordedError(load) : 0;
+  ByOperation<double> seconds{};
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    const double error = open * errors_[i] * estimates[i].lasting_sd + common;
+    seconds[i] = ratio * estimates[i].seconds * std::exp(error);
+  }
+  return seconds;
+}
+
+std::int64_t StepModel::Padded(std::int64_t rows) const {
+  const auto size = std::lower_bound(captured_sizes_.begin(), captured_sizes_.end(), rows);
+  return size == captured_sizes_.end() ? 0 : std::int64_t{*size};
+}
+
+StepModel::Shape StepModel::ShapeOf(const StepTotals& totals) const {
+  Shape shape;
+  StepLoad& load = shape.load;
+  const std::int64_t items = totals.decode_items + totals.prefill_items;
+  load.rows = totals.tokens();
+  load.logits = totals.logit_rows();
+  const bool single = IsSingleTokenStep(totals);
+  const std::int64_t padded = single || captures_pieces_ ? Padded(load.rows) : 0;
+  if (padded > 0) {
+    load.rows = padded;
+    shape.graph = single;
+    shape.pieces = !single;
+  }
+  auto decodes = static_cast<double>(totals.decode_items);
+  auto context = static_cast<double>(totals.decode_context_tokens);
+  if (single) {
+    decodes = static_cast<double>(items);
+    context += static_cast<double>(totals.prefill_context_tokens);
+  } else {
+    load.chunks = {.chunks = static_cast<double>(totals.prefill_items),
+                   .tokens = static_cast<double>(totals.prefill_tokens),
+                   .context_tokens = static_cast<double>(totals.prefill_context_tokens),
+                   .pairs = static_cast<double>(totals.prefill_attention_pairs)};
+  }
+  load.decodes = {.requests = decodes, .context_tokens = context};
+  if (decodes > 0) {
+    const auto longest = mean_context_ ? 0.0 : static_cast<double>(totals.decode_context_max);
+    load.decodes.context_tokens_max = std::max(longest, context / decodes);
+  }
+  shape.compute_share = std::clamp(2 * static_cast<double>(load.rows) / ridge_rows_ - 1, 0.0, 1.0);
+  return shape;
+}
+
+double StepModel::ComputeShare(const StepTotals& totals) const {
+  return ShapeOf(totals).compute_share;
+}
+
+StepLoad StepModel::LoadOf(const StepTotals& totals) const { return ShapeOf(totals).load; }
+
+bool StepModel::ReplaysGraph(const StepTotals& totals) const { return ShapeOf(totals).graph; }
+
+double StepModel::Gap(const StepTerms& terms, const Shape& shape, const StageOperations& stage,
+                      double operations, double last_step) {
+  if (shape.graph) {
+    const double gap = terms.graph_gap_s.value;
+    if (last_step <= 2 * (operations + gap)) return gap;
+    // What hides can be launches of the step's own operations as well, but no large part of them.
+    return std::max(-kHiddenShare * operations, gap - terms.hidden_gap_s.value);
+  }
+  const double launch =
+      terms.layer_launch_s.value * stage.layers() * (shape.pieces ? kPiecesLaunch : 1.0);
+  double gap = shape.pieces ? terms.graph_gap_s.value : terms.eager_gap_s.value;
+  // Decodes without a graph wait for the host at least as long as with one.
+  if (shape.load.chunks.chunks == 0) gap = std::max(gap, terms.graph_gap_s.value);
+  return std::max(gap, launch - operations);
+}
+
+StageTimes StepModel::Combine(const StepTerms& terms, const Shape& shape,
+                              const StageOperations& stage, const ByOperation<double>& seconds,
+                              double heat, double last_step) {
+  StageTimes times;
+  times.operations = seconds;
+  const double u = shape.compute_share;
+  const double in_place = 1 + u * (terms.compute_in_place.value - 1);
+  const HeatMemory memory_of(terms.heat_tau_s.value);
+  const double warmed = u * terms.heat_factor.value;
+  double compute = 0;
+  double memory = 0;
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    const auto operation = static_cast<OperationClass>(i);
+    double& one = times.operations[i];
+    if (operation == OperationClass::kGemm && warmed > 0) {
+      one /= 1 + warmed * stage.MeasuredHeat(shape.load.rows, memory_of);
+    }
+    if (IsCompute(operation)) {
+      one *= in_place;
+      compute += one;
+    } else {
+      if (operation == OperationClass::kCollective) one *= terms.collective_in_place.value;
+      memory += one;
+    }
+  }
+  times.gap = Gap(terms, shape, stage, compute + memory, last_step);
+  const double kd = terms.decode_heat_factor.value;
+  const double added = compute * (kd + u * (terms.heat_factor.value - kd)) + memory * kd;
+  if (added == 0 || (heat == 0 && u == 0)) return times;
+  const double rested = times.gap + compute + memory;
+  double mean = heat;
+  for (int pass = 0; pass < 3; ++pass) mean = memory_of.Mean(heat, u, rested + added * mean);
+  times.clocks = added * mean;
+  return times;
+}
+
+StageTimes StepModel::Times(const StepTotals& totals, int stage, double heat,
+                            double last_step) const {
+  return TimesWith(terms_, totals, stage, heat, last_step);
+}
+
+StageTimes StepModel::TimesWith(const StepTerms& terms, const StepTotals& totals, int stage,
+                                double heat, double last_step) const {
+  const Shape shape = ShapeOf(totals);
+  const StageOperations& operations = stages_->at(static_cast<std::size_t>(stage));
+  return Combine(terms, shape, operations, SecondsOf(operations, shape.load), heat, last_step);
+}
+
+ByOperation<double> StepModel::Spread(const StepTotals& totals) const {
+  const Shape shape = ShapeOf(totals);
+  ByOperation<double> spread{};
+  for (const StageOperations& stage : *stages_) {
+    const ByOperation<Estimate> estimates = stage.Estimates(shape.load);
+    for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+      if (spread[i] == 0) spread[i] = estimates[i].log_sd;
+    }
+  }
+  return spread;
+}
+
+StepInterval StepModel::Interval(const StepTotals& totals, double heat, double last_step) const {
+  const Shape shape = ShapeOf(totals);
+  const double open = std::sqrt(OpenShare(shape.load));
+  const double ratio = RecordedRatio(shape.load);
+  StepInterval interval;
+  double variance = 0;
+  for (const StageOperations& stage : *stages_) {
+    const ByOperation<Estimate> estimates = stage.Estimates(shape.load);
+    ByOperation<double> seconds{};
+    for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+      seconds[i] = ratio * estimates[i].seconds;
+    }
+    const double median =
+        Combine(terms_, shape, stage, SecondsOf(stage, shape.load), heat, last_step).total();
+    interval.seconds += median;
+    for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+      ByOperation<double> moved = seconds;
+      moved[i] *= std::exp(open * estimates[i].log_sd);
+      const double change = Combine(terms_, shape, stage, moved, heat, last_step).total() -
+                            Combine(terms_, shape, stage, seconds, heat, last_step).total();
+      variance += change * change;
+    }
+    for (const StepTermField& field : kStepTermFields) {
+      StepTerms other = terms_;
+      StepTerm& term = other.*field.value;
+      term.value *= std::exp(term.log_sd);
+      const double change = Combine(other, shape, stage, seconds, heat, last_step).total() - median;
+      variance += change * change;
+    }
+  }
+  const double single = recorded_ ? recorded_->step_sd : 0;
+  const double log_sd = std::hypot(std::sqrt(variance) / interval.seconds, single);
+  interval.low = interval.seconds * std::exp(-kNormal90 * log_sd);
+  interval.high = interval.seconds * std::exp(kNormal90 * log_sd);
+  return interval;
+}
+
+}  // namespace twin::sim

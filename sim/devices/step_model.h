@@ -1,0 +1,157 @@
+// How long a step of a transformer takes: its operations, what shows of the host, and the state of
+// the device.
+//
+//   rested   gap + f C + M      C: compute-bound work (products and prefill attention of rows
+//                               beyond the ridge), M: all else, f: compute_in_place
+//   warm     gap + f C (1 + k(u) Em) + M (1 + kd Em)
+//   k(u)     kd + u (k - kd)
+//
+// C is that of a rested device. Benchmarks whose calls follow each other warm the device up, by Et
+// while a product was measured, so the product's measured time is divided by 1 + u k Et.
+//
+// `u` says how compute-bound the step is: 0 up to half as many rows as the ridge of a product has
+// (where its compute time equals its weight read), 1 from the ridge on. E is the device's heat
+// (device_state.h), Em its mean over the step while it moves towards u; as the mean depends on the
+// time and the time on the mean, three passes are made, which leave less than 0.1 %.
+//
+// gap: steps of captured sizes replay a graph and show graph_gap_s. hidden_gap_s of it, and of what
+// their operations wait for the host, hides behind a step before that took more than twice as long.
+// Others show eager_gap_s, decodes alone at least graph_gap_s, and take at least the time in which
+// the host launches their layers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sched/step_plan.h"
+#include "sim/cost/device_state.h"
+#include "sim/devices/stage_cache.h"
+#include "sim/devices/stage_operations.h"
+#include "sim/devices/step_profile.h"
+
+namespace twin::sim {
+
+// Everything that a step model is made of.
+struct StepModelConfig {
+  StepTerms terms;
+  OperationChoices operations;
+  // Sizes of captured graphs, ascending; empty: none.
+  std::vector<std::uint32_t> captured_sizes;
+  // Other steps of captured sizes replay the graphs of what lies between attention layers.
+  bool captures_pieces = true;
+  // 0: the median prediction; otherwise one error for each class of operations and each term of
+  // `terms` is drawn from this seed. Steps of a recorded model (step_profile.h) get one error
+  // together instead, with prompts another than without; those of the classes come back as steps
+  // exceed what was recorded.
+  std::uint64_t draw_seed = 0;
+  bool mean_context = false;  // every decode of a batch has the mean context
+  // Steps of recorded models take as much longer or shorter as recordings did (recorded_model.h).
+  bool recorded_ratios = true;
+  // The engine is the one whose steps were recorded: V1 with asynchronous scheduling.
+  bool recorded_engine = true;
+};
+
+// Times of one stage in seconds.
+struct StageTimes {
+  ByOperation<double> operations{};  // on a rested device, in place
+  double gap = 0;
+  double clocks = 0;  // added by the device's state
+
+  [[nodiscard]] double total() const {
+    double sum = gap + clocks;
+    for (const double seconds : operations) sum += seconds;
+    return sum;
+  }
+};
+
+// A step's total time and the interval that holds it with 90 %.
+struct StepInterval {
+  double seconds = 0;
+  double low = 0;
+  double high = 0;
+};
+
+// Thread-safe. Models of equal operations in one cache share what they computed (stage_cache.h).
+class StepModel {
+ public:
+  // Operations that `device` has nothing measured of follow from the data sheet. `stages` keeps
+  // what models share, and may be destroyed before them; null: nothing is shared.
+  StepModel(const StepModelConfig& config, const ModelSpec& model, const HardwareSpec& hardware,
+            const Parallelism& parallelism, const DeviceProfile& device = {},
+            StageCache* stages = nullptr);
+
+  [[nodiscard]] int stages() const { return static_cast<int>(stages_->size()); }
+  [[nodiscard]] bool SharesStages(const StepModel& other) const { return stages_ == other.stages_; }
+  [[nodiscard]] const HeatMemory& memory() const { return memory_; }
+  [[nodiscard]] const StepTerms& terms() const { return terms_; }
+
+  // Time of a stage that begins with this heat behind a step of `last_step` seconds.
+  // REQUIRES: the step has work.
+  [[nodiscard]] StageTimes Times(const StepTotals& totals, int stage, double heat,
+                                 double last_step) const;
+
+  // The same with other terms than the model's.
+  [[nodiscard]] StageTimes TimesWith(const StepTerms& terms, const StepTotals& totals, int stage,
+                                     double heat, double last_step) const;
+
+  // All stages, with the spread of the operations and of the terms.
+  [[nodiscard]] StepInterval Interval(const StepTotals& totals, double heat,
+                                      double last_step) const;
+
+  // log_sd of each class of operations in the first stage that has it.
+  [[nodiscard]] ByOperation<double> Spread(const StepTotals& totals) const;
+
+  // u.
+  [[nodiscard]] double ComputeShare(const StepTotals& totals) const;
+
+  // What the operations of a step compute, padding included.
+  [[nodiscard]] StepLoad LoadOf(const StepTotals& totals) const;
+
+  // The step is padded to a captured size and replayed whole.
+  [[nodiscard]] bool ReplaysGraph(const StepTotals& totals) const;
+
+ private:
+  struct Shape {
+    StepLoad load;
+    bool graph = false;   // replayed whole
+    bool pieces = false;  // between attention layers
+    double compute_share = 0;
+  };
+
+  [[nodiscard]] Shape ShapeOf(const StepTotals& totals) const;
+  [[nodiscard]] ByOperation<double> SecondsOf(const StageOperations& stage,
+                                              const StepLoad& load) const;
+  // What recordings multiply the operations' times by; fades as steps exceed what was recorded.
+  [[nodiscard]] double RecordedRatio(const StepLoad& load) const;
+  // The drawn error of a recorded model's step. REQUIRES: recorded_.
+  [[nodiscard]] double RecordedError(const StepLoad& load) const;
+  // The share of the operations' variance that recorded steps leave open; 1 without such steps.
+  [[nodiscard]] double OpenShare(const StepLoad& load) const;
+  [[nodiscard]] std::int64_t Padded(std::int64_t rows) const;
+  // With the terms of any terms.
+  static double Gap(const StepTerms& terms, const Shape& shape, const StageOperations& stage,
+                    double operations, double last_step);
+  static StageTimes Combine(const StepTerms& terms, const Shape& shape,
+                            const StageOperations& stage, const ByOperation<double>& seconds,
+                            double heat, double last_step);
+
+  StepTerms terms_;
+  HeatMemory memory_;
+  std::vector<std::uint32_t> captured_sizes_;
+  double ridge_rows_;
+  bool captures_pieces_;
+  bool mean_context_;
+  bool draws_errors_;
+  ByOperation<double> errors_;  // standard normal variates
+  double recorded_error_;       // likewise
+  double recorded_prompt_error_;
+  std::optional<RecordedModel> recorded_;
+  std::shared_ptr<const PreparedStages> stages_;
+};
+
+}  // namespace twin::sim

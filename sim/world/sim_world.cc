@@ -1,0 +1,399 @@
+#include "sim/world/sim_world.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+
+#include "core/check.h"
+#include "core/input_error.h"
+
+namespace twin::sim {
+namespace {
+
+// Releases and rejections involve the host alone.
+bool UsesDevice(const StepPlan& plan) {
+  const auto swapped = [](const Preemption& p) { return p.how == Preemption::How::kSwap; };
+  return !plan.work.empty() || !plan.resumed.empty() ||
+         std::any_of(plan.preempted.begin(), plan.preempted.end(), swapped);
+}
+
+IdShare IdsOf(const SimWorldOptions& options) {
+  return options.only_replica >= 0 ? IdShare::kFew : IdShare::kAll;
+}
+
+}  // namespace
+
+SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOptions& options)
+    : source_(source),
+      clients_(options.boundary || options.client_timeout || options.cancellable || options.pace
+                   ? std::make_unique<Clients>(source, options.boundary.value_or(BoundaryConfig{}),
+                                               options.client_timeout, options.seed)
+                   : nullptr),
+      options_(options),
+      first_replica_(std::max(options.only_replica, 0)),
+      truths_(IdsOf(options)),
+      keeps_backgrounds_(options.named_block_size > 0 || options.link),
+      backgrounds_(IdsOf(options)),
+      tokens_at_(IdsOf(options)),
+      replicas_(static_cast<std::size_t>(options.replicas)) {
+  SetUpReplicas(cost);
+  if (options_.link) {
+    links_.emplace(*options_.link, options_.kv_token_bytes, options_.kv_layers, options_.replicas);
+  }
+  if (options_.acceptance) {
+    acceptance_.emplace(*options_.acceptance, options_.drafts_offered, options_.seed);
+  }
+}
+
+void SimWorld::SetUpReplicas(const StepCost& cost) {
+  if (options_.groups.empty()) {
+    options_.groups.push_back(
+        {options_.replicas, &cost, options_.forgets_stale_tokens, options_.overlaps_own_steps});
+  }
+  std::size_t next = 0;
+  for (const SimReplicas& group : options_.groups) {
+    const auto stages = static_cast<std::size_t>(group.cost->stages());
+    stage_times_.resize(std::max(stage_times_.size(), stages));
+    keeps_token_times_ |= stages > 1 && group.overlaps_own_steps;
+    for (std::int32_t i = 0; i < group.count; ++i) {
+      Replica& replica = replicas_.at(next++);
+      replica.cost = group.cost;
+      replica.forgets_stale_tokens = group.forgets_stale_tokens;
+      replica.overlaps_own_steps = group.overlaps_own_steps;
+      replica.stage_free.assign(stages, kTimeZero);
+      replica.devices.resize(group.cost->remembers() ? stages : 0);
+    }
+  }
+  CHECK(next == replicas_.size());
+}
+
+Instant SimWorld::Advance(TimePoint wake_at) {
+  events_.clear();
+  prompt_keys_used_ = 0;
+  if (clients_ != nullptr) return AdvanceWithClients(wake_at);
+  const TracedRequest* arrival = source_.Peek();
+  const TimePoint result_time = NextResult();
+  const TimePoint arrival_time = arrival == nullptr ? kTimeNever : std::max(arrival->arrival, now_);
+  const TimePoint next = std::min(result_time, arrival_time);
+  if (wake_at < next) return WakeUpAt(wake_at);
+  if (next == kTimeNever) return {};
+  now_ = next;
+  if (result_time <= now_) ReturnResults();
+  TakeArrivals();
+  return {now_, events_};
+}
+
+Instant SimWorld::WakeUpAt(TimePoint wake_at) {
+  now_ = std::max(now_, wake_at);
+  events_.emplace_back(WakeUp{});
+  return {now_, events_};
+}
+
+void SimWorld::Depart(RequestId id, std::int32_t answer_tokens) {
+  CloseTruth(id);
+  if (clients_ != nullptr) {
+    clients_->OnLeft(id, now_, answer_tokens);
+  } else {
+    source_.OnDone(id, now_, answer_tokens);
+  }
+}
+
+void SimWorld::CloseTruth(RequestId id) {
+  truths_.Close(id);
+  if (keeps_backgrounds_) backgrounds_.Close(id);
+  if (keeps_token_times_) tokens_at_.Close(id);
+}
+
+void SimWorld::TakeArrivals() {
+  for (const TracedRequest* arrival = source_.Peek();
+       arrival != nullptr && arrival->arrival <= now_; arrival = source_.Peek()) {
+    Announce(*arrival, Duration{0});
+    source_.Take();
+  }
+}
+
+void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bool prefix_keys) {
+  const RequestId id{next_id_++};
+  Truth& truth = truths_.Open(id);
+  const std::int32_t room = options_.max_model_length > 0
+                                ? std::max(1, options_.max_model_length - traced.prompt_tokens)
+                                : traced.max_output_tokens;
+  const std::int32_t limit = std::min(traced.max_output_tokens, room);
+  truth.answer_tokens = std::min(traced.output_tokens, limit);
+  truth.remaining_tokens = truth.answer_tokens;
+  truth.ends_at_limit = truth.remaining_tokens == limit;
+  truth.block_room = std::numeric_limits<std::int32_t>::max();
+  truth.streak = 0;
+  Request request{.id = id,
+                  .arrival = std::max(traced.arrival, TimePoint{}),
+                  .prompt_tokens = traced.prompt_tokens,
+                  .max_output_tokens = traced.max_output_tokens,
+                  .priority = traced.priority,
+                  .tenant = traced.tenant,
+                  .session = traced.session,
+                  .ignore_eos = traced.ignore_eos,
+                  .predicted_output_tokens = traced.predicted_output_tokens};
+  if (keeps_backgrounds_) backgrounds_.Open(id);
+  if (keeps_token_times_) tokens_at_.Open(id) = kTimeZero;
+  if (options_.named_block_size > 0) {
+    KeepContent(traced, id, truth);
+    if (prefix_keys) request.prefix_keys = NameBlocks(request);
+  }
+  events_.emplace_back(RequestArrived{request, response_delay, traced.client_wait});
+}
+
+void SimWorld::KeepContent(const TracedRequest& traced, RequestId id, Truth& truth) {
+  const std::int32_t size = options_.named_block_size;
+  truth.open_block = traced.prompt_tokens / size;
+  truth.block_room = size - traced.prompt_tokens % size;
+  Background& background = backgrounds_[id];
+  background.chunks.assign(traced.prefix_chunks.begin(), traced.prefix_chunks.end());
+  background.content = NamedContent::Of(background.chunks, traced.prefix_chunk_tokens,
+                                        traced.prompt_tokens, traced.output_tokens);
+  truth.named_tokens = static_cast<std::int32_t>(
+      std::min<std::int64_t>(background.content.tokens, std::numeric_limits<std::int32_t>::max()));
+}
+
+std::span<const BlockKey> SimWorld::NameBlocks(const Request& request) {
+  const std::int32_t size = options_.named_block_size;
+  const std::int32_t blocks = request.prompt_tokens / size;
+  const NamedContent& content = backgrounds_[request.id].content;
+  if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
+  std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
+  keys.clear();
+  for (std::int32_t i = 0; i < blocks; ++i) {
+    keys.push_back(KeyOfBlock(content, request.id, i, size));
+  }
+  return keys;
+}
+
+TimePoint SimWorld::After(TimePoint time, Duration duration) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(time.time_since_epoch().count(), duration.count(), &sum)) {
+    throw InputError(
+        InputError::Kind::kData, "simulated time",
+        "exceeds 292 years; allowed: fewer requests, or a cost model with shorter steps");
+  }
+  return TimePoint{Duration{sum}};
+}
+
+void SimWorld::Launch(const StepPlan& plan) {
+  Replica& replica = ReplicaOf(plan);
+  const StepCost& cost = *replica.cost;
+  if (!plan.rejected.empty()) EndStreak(replica.streak);
+  for (const Rejection& rejection : plan.rejected) Depart(rejection.request, 0);
+  replica.host_free = After(std::max(replica.host_free, now_), cost.HostTime(plan));
+  TimePoint ready = replica.host_free;
+  if (keeps_token_times_) ready = std::max(ready, InputTokensAt(plan));
+  TimePoint started = ready;
+  stage_spans_.clear();
+  if (UsesDevice(plan)) {
+    const bool remembers = !replica.devices.empty();
+    const std::span stage_times = std::span(stage_times_).first(replica.stage_free.size());
+    if (!remembers) cost.DeviceTimes(plan, stage_times);
+    for (std::size_t stage = 0; stage < stage_times.size(); ++stage) {
+      const TimePoint begin = std::max(ready, replica.stage_free[stage]);
+      if (stage == 0) started = begin;
+      if (remembers) {
+        stage_times[stage] =
+            cost.StageTime(plan, static_cast<int>(stage), begin, replica.devices[stage]);
+      }
+      ready = After(begin, stage_times[stage]);
+      if (remembers) cost.Advance(plan, begin, ready, replica.devices[stage]);
+      replica.stage_free[stage] = ready;
+      stage_spans_.push_back({begin, ready});
+    }
+  }
+  if (keeps_token_times_) SetTokenTimes(plan, ready);
+  // Results are delivered in the order of launch, also those of steps that never reach a device.
+  replica.last_delivery = std::max(After(ready, cost.DeliveryTime(plan)), replica.last_delivery);
+  steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
+  if (replica.forgets_stale_tokens) replica.stale.Launched(plan);
+  if (!links_ || !links_->layer_wise()) return;
+  for (const RequestId id : plan.admitted) backgrounds_[id].prefill_began = started;
+}
+
+TimePoint SimWorld::InputTokensAt(const StepPlan& plan) {
+  TimePoint latest = kTimeZero;
+  for (const WorkItem& item : plan.work) {
+    // A request that has ended may still be in a step that was planned ahead.
+    const TimePoint* const at = tokens_at_.Find(item.request);
+    if (item.phase == Phase::kDecode && at != nullptr) latest = std::max(latest, *at);
+  }
+  return latest;
+}
+
+void SimWorld::SetTokenTimes(const StepPlan& plan, TimePoint end) {
+  for (const WorkItem& item : plan.work) {
+    TimePoint* const at = tokens_at_.Find(item.request);
+    if (item.emits && at != nullptr) *at = end;
+  }
+}
+
+void SimWorld::Transfer(const KvTransfer& transfer) {
+  CHECK(links_.has_value());
+  const KvLinks::Span span =
+      links_->Send(now_, transfer, backgrounds_[transfer.request].prefill_began);
+  transfers_.Push(span.end, {transfer.request, transfer.from, transfer.to, span.begin});
+}
+
+void SimWorld::ReturnResults() {
+  while (transfers_.next_time() <= now_) events_.emplace_back(transfers_.Pop());
+  if (steps_.next_time() <= now_) ReturnSteps();
+}
+
+void SimWorld::ReturnSteps() {
+  outcomes_.clear();
+  filled_.clear();
+  returned_.clear();
+  do {
+    const RunningStep step = steps_.Pop();
+    EmitTokens(*step.plan);
+    Replica& replica = ReplicaOf(*step.plan);
+    if (replica.forgets_stale_tokens) replica.stale.Returned();
+    returned_.push_back({step, outcomes_.size(), filled_.size()});
+  } while (steps_.next_time() <= now_);
+  // Spans are taken only after the last addition, which may move the vectors.
+  std::size_t outcome = 0;
+  std::size_t filled = 0;
+  for (const ReturnedStep& returned : returned_) {
+    events_.emplace_back(
+        StepFinished{returned.step.plan->id, returned.step.started,
+                     std::span(outcomes_).subspan(outcome, returned.outcomes_end - outcome),
+                     std::span(filled_).subspan(filled, returned.filled_end - filled),
+                     returned.step.plan->replica});
+    outcome = returned.outcomes_end;
+    filled = returned.filled_end;
+  }
+}
+
+void SimWorld::EmitTokens(const StepPlan& plan) {
+  Replica& replica = ReplicaOf(plan);
+  Streak& streak = replica.streak;
+  StaleTokens& stale = replica.stale;
+  if (replica.batch.Follows(plan) && streak.can_begin && stale.empty() &&
+      ContinueStreak(plan, streak)) {
+    return;
+  }
+  EndStreak(streak);
+  const std::size_t outcomes = outcomes_.size();
+  std::size_t emitted = 0;
+  for (const WorkItem& item : plan.work) {
+    if (!item.emits) continue;
+    if (stale.Takes(item.request)) [[unlikely]] {
+      outcomes_.push_back({item.request, 0, FinishReason::kNone});
+      continue;
+    }
+    Truth* const truth = truths_.Find(item.request);
+    // The step was launched before the end of the request was known: its token is dropped.
+    if (truth == nullptr) continue;
+    if (acceptance_) [[unlikely]] {
+      EmitVerified(item, *truth);
+      continue;
+    }
+    ++emitted;
+    --truth->remaining_tokens;
+    --truth->block_room;
+    if (truth->remaining_tokens <= 0 || truth->block_room == 0) [[unlikely]] {
+      CompleteParts(item.request, *truth);
+    }
+  }
+  streak.can_begin = emitted == plan.work.size() && outcomes == outcomes_.size();
+}
+
+void SimWorld::EmitVerified(const WorkItem& item, Truth& truth) {
+  ItemOutcome outcome{.request = item.request};
+  const std::int32_t place = -truth.remaining_tokens;  // from the end of the output
+  if (item.drafts > 0 && item.phase == Phase::kDecode) {
+    outcome.accepted_drafts = acceptance_->Accepted(item.request, place, item.drafts);
+  }
+  outcome.emitted_tokens = std::min(1 + outcome.accepted_drafts, truth.remaining_tokens);
+  truth.remaining_tokens -= outcome.emitted_tokens;
+  truth.block_room -= outcome.emitted_tokens;
+  for (; truth.block_room <= 0; truth.block_room += options_.named_block_size) {
+    FillBlock(item.request, truth);
+  }
+  if (truth.remaining_tokens > 0) {
+    outcome.new_drafts = acceptance_->Proposed(item.request, -truth.remaining_tokens);
+    outcomes_.push_back(outcome);
+    return;
+  }
+  outcome.finish = truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop;
+  outcomes_.push_back(outcome);
+  Depart(item.request, truth.answer_tokens);
+}
+
+bool SimWorld::ContinueStreak(const StepPlan& plan, Streak& streak) {
+  if (streak.members.empty()) {
+    // The client of a request in the step may have given up.
+    const auto lives = [this](const WorkItem& item) { return truths_.contains(item.request); };
+    if (!std::all_of(plan.work.begin(), plan.work.end(), lives)) return false;
+    BeginStreak(plan, streak);
+  }
+  const std::int32_t step = streak.steps + 1;
+  if (step >= streak.first_end) return false;
+  if (options_.named_block_size > 0) {
+    // Full blocks are reported in batch order, which a policy may have changed meanwhile.
+    bool in_order = true;
+    streak.filling.ForEachDue(
+        step, [&](std::size_t i) { in_order &= plan.work[i].request == streak.members[i]; });
+    if (!in_order) return false;
+    streak.filling.ForEachDue(step, [&](std::size_t i) {
+      const RequestId id = streak.members[i];
+      FillBlock(id, truths_[id]);
+    });
+  }
+  streak.steps = step;
+  return true;
+}
+
+void SimWorld::BeginStreak(const StepPlan& plan, Streak& streak) {
+  streak.steps = 0;
+  streak.first_end = std::numeric_limits<std::int32_t>::max();
+  streak.first_full.clear();
+  for (const WorkItem& item : plan.work) {
+    Truth& truth = truths_[item.request];
+    truth.streak = plan.replica;
+    streak.members.push_back(item.request);
+    streak.first_end = std::min(streak.first_end, truth.remaining_tokens);
+    streak.first_full.push_back(truth.block_room);
+  }
+  if (options_.named_block_size > 0) {
+    streak.filling.Assign(options_.named_block_size, streak.first_full);
+  }
+}
+
+// Writes the streak to the truths of its members.
+void SimWorld::EndStreak(Streak& streak) {
+  streak.can_begin = false;
+  for (const RequestId id : streak.members) {
+    Truth& truth = truths_[id];
+    truth.remaining_tokens -= streak.steps;
+    if (options_.named_block_size == 0) continue;
+    truth.block_room = (truth.block_room - streak.steps) % options_.named_block_size;
+    if (truth.block_room <= 0) truth.block_room += options_.named_block_size;
+  }
+  streak.members.clear();
+}
+
+void SimWorld::CompleteParts(RequestId id, Truth& truth) {
+  if (truth.block_room == 0) {
+    FillBlock(id, truth);
+    truth.block_room = options_.named_block_size;
+  }
+  if (truth.remaining_tokens > 0) return;
+  outcomes_.push_back({id, 1, truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});
+  Depart(id, truth.answer_tokens);
+}
+
+void SimWorld::FillBlock(RequestId id, Truth& truth) {
+  const std::int32_t size = options_.named_block_size;
+  // The content behind the named tokens is nobody else's, whatever the chunks say.
+  const bool named = (std::int64_t{truth.open_block} + 1) * size <= truth.named_tokens;
+  const NamedContent content = named ? backgrounds_[id].content : NamedContent{};
+  filled_.push_back({id, KeyOfBlock(content, id, truth.open_block, size)});
+  ++truth.open_block;
+}
+
+}  // namespace twin::sim

@@ -1,0 +1,208 @@
+// The simulated world: a discrete-event simulation in which steps take as long as a cost model
+// says.
+//
+// The simulation keeps a queue of step deliveries and the next arrival of the workload. Advance()
+// jumps to the earlier of the two and returns everything that happens at that time; Launch()
+// computes when the results of the step will be delivered and adds that to the queue. Nothing
+// happens in between, so a run costs time in proportion to its steps and requests, not to its
+// simulated time.
+//
+// A step passes three resources. The host takes HostTime() and handles one step at a time. The
+// pipeline's stages follow in order; each takes its device time and holds one step at a time.
+// Delivery takes DeliveryTime() after the last stage and occupies no resource: with several steps
+// in flight (asynchronous scheduling, pipelines) the devices work on the next step while results of
+// the last one are delivered. Hence host time hides behind the devices, and pipeline bubbles show.
+//
+// Several replicas, each with a host and stages of its own, share the clock and the arrivals. A
+// plan says whose step it is; results of one time come in the order of the replicas.
+//
+// Easy to get wrong: the engine must see a token when it is delivered, not when the device has
+// computed it; results of one time come before arrivals of that time, and steps are delivered in
+// the order of their launch, also those that never reach a device (rejections); a request that has
+// ended may still be computed by a step that was launched before, whose token is dropped.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/arrival_source.h"
+#include "core/id_table.h"
+#include "core/periodic_members.h"
+#include "core/prefix_keys.h"
+#include "core/traced_request.h"
+#include "sched/stale_tokens.h"
+#include "sched/unchanged_batch.h"
+#include "sched/world.h"
+#include "sim/cost/step_cost.h"
+#include "sim/world/acceptance.h"
+#include "sim/world/clients.h"
+#include "sim/world/event_queue.h"
+#include "sim/world/kv_links.h"
+#include "sim/world/sim_world_options.h"
+#include "sim/world/truth.h"
+
+namespace twin::sim {
+
+// Events of one instant: all transfers and results, then all cancellations, then all arrivals.
+// Memory: proportional to the requests in the system.
+class SimWorld final : public World {
+ public:
+  // Borrows the source and the cost model for its lifetime.
+  SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOptions& options);
+
+  Instant Advance(TimePoint wake_at) override;
+  void Launch(const StepPlan& plan) override;
+  void Transfer(const KvTransfer& transfer) override;
+
+  // Cancels a request that has arrived, if it has not left by then. REQUIRES: time > now(),
+  // cancellable or a pace in the options.
+  void Cancel(const RequestCancelled& cancelled, TimePoint time);
+
+  // In place of Advance and Launch, where replicas advance one after the other, or several at once
+  // (sim_world_ahead.cc): this world only announces requests, and each replica has a world of its
+  // own. REQUIRES: replicas_are_separate().
+  [[nodiscard]] bool replicas_are_separate() const {
+    return clients_ == nullptr && !links_ && !source_.reacts();
+  }
+  // Borrows the replica's cost model, and nothing of this world.
+  [[nodiscard]] std::unique_ptr<SimWorld> WorldOf(std::int32_t replica) const;
+  // The further arrivals before `until`, each at its request.arrival; valid until the next call.
+  // Without `prefix_keys`, which AdvanceTo adds, they take less memory.
+  std::span<const Event> ArrivalsBefore(TimePoint until, bool prefix_keys);
+  [[nodiscard]] TimePoint next_arrival();
+  // The request goes on in another world, which has taken it over.
+  void Forget(RequestId id) { CloseTruth(id); }
+
+  // In a world that WorldOf has made: gets a request of the other one. Several may at once.
+  void TakeOver(RequestId id, SimWorld& from);
+  [[nodiscard]] TimePoint next_result() const { return NextResult(); }
+  // The next instant, with the results due by `now`, and with those arrivals.
+  Instant AdvanceTo(TimePoint now, std::span<const Event> arrivals);
+
+  [[nodiscard]] TimePoint now() const { return now_; }
+  [[nodiscard]] std::uint32_t arrived() const { return next_id_; }
+  // When the engine gets the results of the last step that the replica launched.
+  [[nodiscard]] TimePoint last_delivery(std::int32_t replica = 0) const {
+    return replicas_[static_cast<std::size_t>(replica)].last_delivery;
+  }
+
+  // Begin and end of a step on one pipeline stage.
+  struct StageSpan {
+    TimePoint begin;
+    TimePoint end;
+  };
+  // Spans of the last launched step, one per stage; empty if it took no device time.
+  [[nodiscard]] const std::vector<StageSpan>& last_stages() const { return stage_spans_; }
+  // The states of the replica's devices at the end of its last launched step, by stage; empty if
+  // the cost model remembers nothing.
+  [[nodiscard]] std::span<const DeviceState> devices(std::int32_t replica = 0) const {
+    return replicas_[static_cast<std::size_t>(replica)].devices;
+  }
+
+ private:
+  // Steps that each gave one token to the same requests, which is not yet taken from their truths.
+  // No member ended in them.
+  struct Streak {
+    bool can_begin = false;  // each item of the latest step gave its request a token but the last
+    std::vector<RequestId> members;  // in batch order; empty: there is no streak
+    std::int32_t steps = 0;
+    std::int32_t first_end = 0;            // the step that gives a member its last token, from 1
+    std::vector<std::int32_t> first_full;  // by member: the step that fills its open block, from 1
+    PeriodicMembers filling;               // by these steps
+  };
+  struct RunningStep {
+    const StepPlan* plan = nullptr;
+    TimePoint started;
+  };
+  struct Replica {
+    const StepCost* cost = nullptr;
+    bool forgets_stale_tokens = false;
+    bool overlaps_own_steps = false;
+    UnchangedBatch batch;
+    Streak streak;
+    StaleTokens stale;
+    TimePoint host_free = kTimeZero;
+    TimePoint last_delivery = kTimeZero;
+    std::vector<TimePoint> stage_free;
+    std::vector<DeviceState> devices;  // by stage; empty if the cost model remembers nothing
+  };
+  struct ReturnedStep {
+    RunningStep step;
+    std::size_t outcomes_end = 0;  // end of the step's range in outcomes_
+    std::size_t filled_end = 0;    // likewise in filled_
+  };
+
+  // time + duration. Throws InputError (data) if the sum exceeds the range of the clock.
+  [[nodiscard]] static TimePoint After(TimePoint time, Duration duration);
+  [[nodiscard]] TimePoint NextResult() const {
+    return std::min(steps_.next_time(), transfers_.next_time());
+  }
+  void SetUpReplicas(const StepCost& cost);
+  void ReturnResults();
+  Instant WakeUpAt(TimePoint wake_at);
+  Instant AdvanceWithClients(TimePoint wake_at);
+  void TakeArrivals();
+  void TakeFromClients();
+  void Announce(const TracedRequest& traced, Duration response_delay, bool prefix_keys = true);
+  void KeepContent(const TracedRequest& traced, RequestId id, Truth& truth);
+  // The keys of the full blocks of its prompt, by the content kept; valid in this instant.
+  std::span<const BlockKey> NameBlocks(const Request& request);
+  // The request has left; `answer_tokens`: ArrivalSource::OnDone.
+  void Depart(RequestId id, std::int32_t answer_tokens);
+  void CloseTruth(RequestId id);
+  void ReturnSteps();
+  // Emits one token for each work item that computes all known tokens of its request.
+  void EmitTokens(const StepPlan& plan);
+  // Emits the drafts that are accepted and one token more.
+  void EmitVerified(const WorkItem& item, Truth& truth);
+  // Does the same in constant time, and time for blocks that are full, if nothing else than that
+  // happens to the members; otherwise returns false and does nothing.
+  [[nodiscard]] bool ContinueStreak(const StepPlan& plan, Streak& streak);
+  void BeginStreak(const StepPlan& plan, Streak& streak);
+  void EndStreak(Streak& streak);
+  [[nodiscard]] Replica& ReplicaOf(const StepPlan& plan) {
+    return replicas_[static_cast<std::size_t>(plan.replica - first_replica_)];
+  }
+  // Reports a filled block, the end of the request, or both.
+  void CompleteParts(RequestId id, Truth& truth);
+  void FillBlock(RequestId id, Truth& truth);
+
+  // With several pipeline stages, a policy that overlaps its own steps launches a step before the
+  // last stage has sampled the tokens that it decodes: its first stage waits for them.
+  [[nodiscard]] TimePoint InputTokensAt(const StepPlan& plan);
+  void SetTokenTimes(const StepPlan& plan, TimePoint end);
+
+  ArrivalSource& source_;
+  std::unique_ptr<Clients> clients_;  // only where they do more than send; takes from source_
+  SimWorldOptions options_;
+  std::optional<Acceptance> acceptance_;
+  TimePoint now_ = kTimeZero;
+  std::uint32_t next_id_ = 0;
+  std::int32_t first_replica_;
+  IdTable<Truth> truths_;
+  bool keeps_backgrounds_;
+  IdTable<Background> backgrounds_;  // if so, of the requests in truths_
+  bool keeps_token_times_ = false;
+  IdTable<TimePoint>
+      tokens_at_;  // if so, of the same: when the last stage samples the latest token
+  std::vector<Replica> replicas_;
+  EventQueue<RunningStep> steps_;
+  std::optional<KvLinks> links_;
+  EventQueue<TransferFinished> transfers_;
+  std::vector<Duration> stage_times_;  // of the replica with the most stages
+  std::vector<StageSpan> stage_spans_;
+  std::vector<Event> events_;
+  std::vector<Event> arrivals_;  // of ArrivalsBefore
+  std::vector<ItemOutcome> outcomes_;
+  std::vector<BlockFilled> filled_;
+  std::vector<ReturnedStep> returned_;              // in this instant
+  std::vector<std::vector<BlockKey>> prompt_keys_;  // of this instant's arrivals; reused
+  std::size_t prompt_keys_used_ = 0;
+};
+
+}  // namespace twin::sim
