@@ -17,7 +17,7 @@
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "core/printable.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 
 namespace twin {
 

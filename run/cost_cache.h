@@ -9,7 +9,7 @@
 
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
-#include "sim/cost/registry.h"
+#include "sim/cost/cost_config.h"
 #include "sim/cost/step_cost.h"
 #include "sim/devices/stage_cache.h"
 

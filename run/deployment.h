@@ -11,7 +11,7 @@
 #include "sched/cluster.h"
 #include "sched/engine.h"
 #include "sched/engine_groups.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 #include "sim/cost/step_cost.h"
 #include "sim/devices/kv_capacity.h"
 #include "sim/world/sim_world.h"

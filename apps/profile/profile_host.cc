@@ -17,7 +17,7 @@
 #include "run/run_files.h"
 #include "run/run_metrics.h"
 #include "sched/engine.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 #include "sched/serve.h"
 
 namespace twin::run {

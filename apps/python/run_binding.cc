@@ -83,7 +83,7 @@ void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, run::CostC
 void RunInto(const ExperimentConfig& config, const std::string& out, NativeRun& run,
              run::CostCache& costs, ReportingControl& control) {
   const std::vector<std::string> command_line = {"python", "twinserve.run"};
-  run.outcome = std::holds_alternative<RealWorldConfig>(config.world)
+  run.outcome = IsReal(config.world)
                     ? run::RunReal(config, out, command_line, control)
                     : run::RunSimulation(config, out, command_line, control, 1, &costs);
 }
@@ -94,7 +94,7 @@ std::unique_ptr<NativeRun> Run(const ExperimentConfig& config, const nb::object&
                                const nb::object& progress, run::CostCache& costs) {
   costs.ForgetProfiles();
   auto run = std::make_unique<NativeRun>();
-  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const bool real = IsReal(config.world);
   if (nb::isinstance<nb::str>(directory)) {
     run->directory = nb::cast<std::string>(directory);
   } else if (real) {

@@ -19,7 +19,7 @@
 #include "run/finish_run.h"
 #include "run/replay.h"
 #include "run/run_directory.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 
 namespace twin::apps {
 namespace {

@@ -64,7 +64,7 @@ text::ChatTemplate LoadTemplate(const fs::path& folder, const std::string& optio
 ServingText::ServingText(const ExperimentConfig& config, const ServingTextOptions& options) {
   const fs::path folder = TokenizerFolder(config, options);
   const std::int32_t vocabulary = config.system.model_spec.vocab;
-  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const bool real = IsReal(config.world);
   if (!folder.empty() || !options.tokenizer.empty()) {
     const fs::path file = options.tokenizer.empty() ? folder : fs::path(options.tokenizer);
     tokenizer_ = text::LoadTokenizer(file);
@@ -85,7 +85,7 @@ ServingText::ServingText(const ExperimentConfig& config, const ServingTextOption
 }
 
 void ServingText::UseStandIn(const ExperimentConfig& config, double characters_per_token) {
-  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const bool real = IsReal(config.world);
   std::int32_t vocabulary = config.system.model_spec.vocab;
   if (real) {
     const ModelConfig model = run::FindServedModels(config).target.config;

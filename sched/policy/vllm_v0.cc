@@ -88,6 +88,7 @@ PolicyTraits VllmV0Config::Traits() const {
         std::min<std::int64_t>(most, std::numeric_limits<std::int32_t>::max()));
     traits.sized_for_tokens = Budget(*this);
     traits.drafts_max = speculation.num_speculative_tokens;
+    traits.drafts_off_from_running = speculative_disable_by_batch_size;
   }
   traits.sequences_per_step_max = max_num_seqs;
   traits.first_come_first_served = policy == QueueOrder::kFcfs;

@@ -17,6 +17,7 @@
 #include "core/random.h"
 #include "sched/engine.h"
 #include "sched/invariant.h"
+#include "sched/policy/registry.h"
 
 namespace twin {
 namespace {

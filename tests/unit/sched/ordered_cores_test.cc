@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "sched/policy/registry.h"
 #include "tests/support/decided_trace.h"
 
 namespace twin::testing {
@@ -175,7 +176,7 @@ TEST(OrderedCoresTest, SglangRetractsTheLastInTheOrder) {
 
 std::string RefusalOf(const PolicyConfig& config) {
   try {
-    std::visit([](const auto& policy) { policy.Validate(); }, config);
+    Validate(config);
   } catch (const InputError& error) {
     return error.what();
   }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "sched/policy/tgi_v2.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/support/decided_trace.h"
 
 namespace twin::testing {

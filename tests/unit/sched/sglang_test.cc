@@ -8,6 +8,7 @@
 
 #include "core/input_error.h"
 #include "sched/engine.h"
+#include "sched/policy/policy_config.h"
 #include "tests/support/decided_trace.h"
 
 namespace twin::testing {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/model_presets.h"
+#include "sched/policy/vllm_v1.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/cost/linear_cost.h"
