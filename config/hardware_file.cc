@@ -33,7 +33,7 @@ HardwareSpec Parse(std::string_view text, const std::string& source) {
   return spec;
 }
 
-// Lower-case letters and digits, without the maker.
+// Lower-case letters and digits of the name, without the maker.
 std::string Spelling(std::string_view name) {
   std::string plain;
   for (const char capital : name) {
@@ -46,8 +46,8 @@ std::string Spelling(std::string_view name) {
   return plain;
 }
 
-// What drivers and public data sets call devices, as Spelling() has it. "H100" alone is not among
-// them: it may be on SXM or PCIe.
+// Names of devices in drivers and public data sets, in the form of Spelling(). "H100" alone is
+// missing, because it may be SXM or PCIe.
 std::string_view PresetOfOtherName(const std::string& spelling) {
   static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"a100sxm440gb", "a100-40gb"},

@@ -22,9 +22,9 @@ namespace twin {
 
 namespace {
 
-constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;  // as of plain ones, in ReadTextFile
+constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;  // as ReadTextFile for plain files
 
-// Parts that no rule of their own restricts.
+// For parts whose only rules are the schema's.
 template <class Part>
 void Validate(const Part& /*part*/) {}
 
@@ -55,7 +55,7 @@ std::string PrintPart(const Part& part) {
   return PrintText(message);
 }
 
-// Of a plain or compressed file.
+// The text in the bytes of a plain or compressed file.
 std::string TextOf(std::string bytes, const std::string& source) {
   std::string text;
   try {

@@ -19,7 +19,7 @@ Deployment ResolveGroups(const ExperimentConfig& config, CostCache& cache);
 
 // The engines of all replicas.
 EngineGroups EnginesOf(const Deployment& deployment);
-// Those of a recorded run of the experiment.
+// The engines of a recorded run of the experiment.
 EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& header);
 
 // Devices of all replicas, groups and pools.
