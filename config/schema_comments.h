@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
 namespace google::protobuf {
 class Descriptor;
@@ -13,9 +12,6 @@ class FieldDescriptor;
 }  // namespace google::protobuf
 
 namespace twin {
-
-// The serialized FileDescriptorSet of all schemas, comments included, embedded at build time.
-std::string_view SchemaDescriptors();
 
 // Looks up comments by the descriptors of the generated messages. Returns one line: the comments
 // before and after the declaration, joined by spaces; empty if there are none.
