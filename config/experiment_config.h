@@ -12,13 +12,12 @@
 #include <variant>
 #include <vector>
 
-#include "config/disaggregated_system.h"
 #include "config/overlay.h"
-#include "config/replica_group.h"
 #include "config/world_config.h"
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
 #include "run/record/request_metrics.h"
+#include "sched/disaggregation_config.h"
 #include "sched/policy/own_policy.h"
 #include "sched/policy/policy_config.h"
 #include "sched/route/router_config.h"
@@ -27,6 +26,7 @@
 #include "sim/cost/roofline_config.h"
 #include "sim/devices/kv_capacity.h"
 #include "sim/world/acceptance.h"
+#include "sim/world/kv_links.h"
 #include "traces/workload.h"
 
 namespace twin {
@@ -34,6 +34,28 @@ namespace twin {
 namespace proto {
 class Experiment;
 }  // namespace proto
+
+// Replicas that prefill and replicas that decode, and the network between them.
+struct DisaggregatedSystem {
+  DisaggregationConfig pools;
+  sim::LinkConfig link;
+
+  bool operator==(const DisaggregatedSystem&) const = default;
+};
+
+// Settings that the replicas of a group have of their own. Everything else is the experiment's.
+struct ReplicaGroup {
+  enum class Role : std::uint8_t { kBoth, kPrefill, kDecode };
+
+  std::int32_t count = 1;
+  Role role = Role::kBoth;
+  std::string hardware;  // as in SystemConfig
+  HardwareSpec hardware_spec;
+  Parallelism parallelism;
+  sim::MemoryConfig memory;
+  PolicyConfig policy;
+  sim::CostConfig cost = sim::RooflineCostConfig{};
+};
 
 struct SystemConfig {
   std::string model;  // preset, or path of what was read; empty: given in full

@@ -6,15 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "config/collective_profile_binding.h"
 #include "config/field_binding.h"
-#include "config/moe_profile_binding.h"
-#include "config/step_profile_binding.h"
+#include "config/system_binding.h"
 #include "core/input_error.h"
+#include "sim/devices/operations/collective_profile.h"
 #include "sim/devices/operations/device_profile.h"
 #include "sim/devices/operations/gemm_table.h"
+#include "sim/devices/operations/moe_profile.h"
+#include "sim/devices/step_profile.h"
 
 namespace twin {
+
+inline constexpr EnumNames<sim::GemmFormat> kGemmFormatNames = {
+    {"bf16", sim::GemmFormat::kBf16},          {"fp8", sim::GemmFormat::kFp8},
+    {"fp8_block", sim::GemmFormat::kFp8Block}, {"int8", sim::GemmFormat::kInt8},
+    {"int4", sim::GemmFormat::kInt4},          {"fp4", sim::GemmFormat::kFp4},
+    {"fp32", sim::GemmFormat::kFp32}};
 
 inline constexpr EnumNames<sim::GemmBetweenShapes> kGemmBetweenShapesNames = {
     {"near", sim::GemmBetweenShapes::kNear},
@@ -167,6 +174,96 @@ template <class Archive>
 void Bind(Archive& fields, sim::BoundaryProfile& profile) {
   fields.OptionalNested("one_rank_s", profile.one_rank_s);
   fields.OptionalNested("more_ranks_s", profile.more_ranks_s);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::MoeFit& fit) {
+  sim::MoeCoefficients& c = fit.coefficients;
+  fields.template Enum<sim::GemmFormat>("format", fit.format, kGemmFormatNames);
+  fields.Value("log_sd", fit.log_sd);
+  fields.Value("latency_s", c.latency_s);
+  fields.Value("expert_s", c.expert_s);
+  fields.Value("bandwidth_fraction", c.bandwidth_fraction);
+  fields.Value("flops_fraction", c.flops_fraction);
+  fields.Value("spread", c.spread);
+  fields.Value("padding_rows", c.padding_rows);
+  fields.Value("overlap", c.overlap);
+  fields.Value("activation_passes", c.activation_passes);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::MoeTable& table) {
+  fields.template Enum<sim::GemmFormat>("format", table.format, kGemmFormatNames);
+  fields.Value("measured_sd", table.measured_sd);
+  fields.Value("shape_sd", table.shape_sd);
+  fields.Values("tokens", table.tokens);
+  fields.Values("rows", table.rows);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::MoeProfile& profile) {
+  fields.List("fits", profile.fits);
+  fields.List("tables", profile.tables);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::CollectiveCurve& curve) {
+  using enum sim::Collective;
+  using enum sim::CollectiveImplementation;
+  fields.template Enum<sim::Collective>("kind", curve.kind,
+                                        {{"all_reduce", kAllReduce},
+                                         {"all_gather", kAllGather},
+                                         {"reduce_scatter", kReduceScatter},
+                                         {"all_to_all", kAllToAll},
+                                         {"send", kSend}});
+  fields.template Enum<sim::CollectiveImplementation>(
+      "implementation", curve.implementation,
+      {{"nccl", kNccl}, {"vllm", kVllm}, {"sglang", kSglang}, {"trtllm", kTrtllm}});
+  fields.Value("ranks", curve.ranks);
+  fields.Value("spread", curve.spread);
+  fields.Values("bytes", curve.bytes);
+  fields.Values("microseconds", curve.microseconds);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::CollectiveProfile& profile) {
+  fields.List("curves", profile.curves);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::StepTerm& term) {
+  fields.Value("value", term.value);
+  fields.Value("log_sd", term.log_sd);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::RecordedRatios& ratios) {
+  fields.Values("rows", ratios.rows);
+  fields.Values("log_ratios", ratios.log_ratios);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::RecordedModel& recorded) {
+  fields.Value("model", recorded.model);
+  fields.Value("tensor", recorded.tensor);
+  fields.template Enum<DType>("weight_dtype", recorded.weight_dtype, kDTypeNames);
+  fields.template Enum<DType>("kv_dtype", recorded.kv_dtype, kDTypeNames);
+  fields.Nested("decode_ratios", recorded.decode_ratios);
+  fields.Nested("prompt_ratios", recorded.prompt_ratios);
+  fields.Value("lasting_sd", recorded.lasting_sd);
+  fields.Value("prompt_lasting_sd", recorded.prompt_lasting_sd);
+  fields.Value("step_sd", recorded.step_sd);
+  fields.Value("rows_max", recorded.rows_max);
+  fields.Value("decodes_max", recorded.decodes_max);
+  fields.Value("context_tokens_max", recorded.context_tokens_max);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::StepProfile& profile) {
+  for (const sim::StepTermField& field : sim::kStepTermFields) {
+    fields.OptionalNested(std::string(field.name).c_str(), profile.*field.fitted);
+  }
+  fields.List("models", profile.models);
 }
 
 }  // namespace twin
