@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "config/experiment.pb.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/hash.h"
 #include "core/input_error.h"
 

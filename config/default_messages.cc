@@ -11,7 +11,7 @@
 #include "config/recommend.pb.h"
 #include "config/recommend_binding.h"
 #include "config/study.pb.h"
-#include "config/study_binding.h"
+#include "config/study_config_binding.h"
 #include "core/check.h"
 #include "sched/policy/policy_config.h"
 

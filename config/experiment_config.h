@@ -104,7 +104,8 @@ struct SpeculationConfig {
   sim::AcceptanceConfig acceptance;
   Duration propose{0};      // time to propose the drafts of a step
   std::string draft_model;  // empty: proposing takes `propose` and no memory
-  // Shape of the draft model, once it has been read (run/draft_shape.h). Not in WriteResolved().
+  // Shape of the draft model, once it has been read (run/draft_model_spec.h). Not in
+  // WriteResolved().
   std::optional<ModelSpec> draft_shape = std::nullopt;
   // Lengths of n-grams in a real world: exec::NgramConfig.
   std::int32_t prompt_lookup_min = 5;

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "config/server_presets.h"
 #include "core/input_error.h"
 #include "core/random.h"

@@ -1,6 +1,6 @@
 #include "run/cost_cache.h"
 
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 
 namespace twin::run {
 

@@ -18,7 +18,7 @@
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "run/deployed_groups.h"
-#include "run/draft_shape.h"
+#include "run/draft_model_spec.h"
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/devices/boundary_profile.h"

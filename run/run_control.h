@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -32,5 +33,11 @@ class RunControl {
   // True once the work should end early and keep the results that it has.
   [[nodiscard]] virtual bool StopRequested() const { return false; }
 };
+
+// Throws std::runtime_error once `control` asks to stop. For work that writes its output only at
+// its end. Costs as little as reading a flag.
+inline void EndIfStopped(const RunControl& control) {
+  if (control.StopRequested()) throw std::runtime_error("interrupted: no output was written");
+}
 
 }  // namespace twin::run

@@ -9,19 +9,22 @@
 #include <variant>
 #include <vector>
 
+#include "core/check.h"
 #include "run/config_warnings.h"
 #include "run/cost_range_watch.h"
 #include "run/deployed_groups.h"
 #include "run/lateness_meter.h"
 #include "run/output_size.h"
+#include "run/part_totals.h"
 #include "run/record/recording_world.h"
+#include "run/replica_windows.h"
 #include "run/run_directory.h"
 #include "run/run_files.h"
-#include "run/serve_ahead.h"
-#include "run/simulated_parts.h"
+#include "run/stoppable_world.h"
 #include "run/trace_notes.h"
-#include "run/watched_world.h"
 #include "sched/serve.h"
+#include "sched/world.h"
+#include "sim/cost/step_cost.h"
 #include "sim/world/emulated_world.h"
 #include "sim/world/sim_world.h"
 #include "sim/world/wall_clock.h"
@@ -86,16 +89,60 @@ class WorkloadWorld {
   std::optional<StopWatch> stop_;  // the last member: its thread borrows emulated_
 };
 
+// True if parts.csv of a simulation can be written: one pipeline stage, and a cost model that
+// distinguishes parts.
+bool HasParts(const sim::StepCost& cost) {
+  return cost.stages() == 1 && cost.Parts(StepPlan{}).has_value();
+}
+
+// Passes all calls on to the simulated world, and the times of each step to `totals`. Borrows all
+// arguments. REQUIRES: HasParts(cost).
+class StepPartWriter final : public World {
+ public:
+  StepPartWriter(sim::SimWorld& inner, const sim::StepCost& cost, PartTotals& totals)
+      : inner_(inner), cost_(cost), totals_(totals) {}
+
+  Instant Advance(TimePoint wake_at) override { return inner_.Advance(wake_at); }
+
+  void Launch(const StepPlan& plan) override {
+    const sim::DeviceState before =
+        inner_.devices().empty() ? sim::DeviceState{} : inner_.devices().front();
+    inner_.Launch(plan);
+    StepTimes times;
+    times.planned = inner_.now();
+    times.told = inner_.last_delivery();
+    if (inner_.last_stages().empty()) {
+      times.started = times.finished = times.told;
+    } else {
+      const sim::SimWorld::StageSpan& span = inner_.last_stages().front();
+      times.started = span.begin;
+      times.finished = span.end;
+      times.parts = *cost_.Parts(plan, span.begin, before);
+      CHECK(times.parts.device() == times.finished - times.started);
+    }
+    times.parts[StepPart::kSchedule] = times.started - std::max(times.planned, free_);
+    times.parts[StepPart::kDelivery] = times.told - times.finished;
+    free_ = std::max(free_, times.finished);
+    totals_.OnStep(plan.replica, plan.id, times);
+  }
+
+ private:
+  sim::SimWorld& inner_;
+  const sim::StepCost& cost_;
+  PartTotals& totals_;
+  TimePoint free_ = kTimeZero;  // end of the step before on the device
+};
+
 // Serves the cluster replica by replica; true if `control` ended the run early.
-bool ServeAhead(AheadServer& server, const Cluster& cluster, const sim::SimWorld& world,
-                const ExperimentConfig& config, RunControl& control) {
+bool ServeInWindows(ReplicaWindows& windows, const Cluster& cluster, const sim::SimWorld& world,
+                    const ExperimentConfig& config, RunControl& control) {
   bool early = false;
-  while (!early && server.ServeWindow()) {
+  while (!early && windows.ServeWindow()) {
     control.OnProgress(config.name, world.arrived(),
                        static_cast<std::uint64_t>(config.workload.requests));
     early = control.StopRequested();
   }
-  server.ShowServed();
+  windows.ShowServed();
   if (!early) cluster.CheckDrained();
   return early;
 }
@@ -110,12 +157,12 @@ bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMet
   std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
   observers.insert(observers.end(), of_cost.begin(), of_cost.end());
   sim::SimWorld& simulated = workload.world();
-  std::optional<PartsWatchingWorld> watched;
-  if (parts != nullptr) watched.emplace(simulated, *deployment.cost, *parts);
-  World& timed = watched ? static_cast<World&>(*watched) : simulated;
+  std::optional<StepPartWriter> part_writer;
+  if (parts != nullptr) part_writer.emplace(simulated, *deployment.cost, *parts);
+  World& timed = part_writer ? static_cast<World&>(*part_writer) : simulated;
   RecordingWorld recorded(timed, observers);
-  WatchedWorld world(recorded, control, config.name,
-                     static_cast<std::uint64_t>(config.workload.requests));
+  StoppableWorld world(recorded, control, config.name,
+                       static_cast<std::uint64_t>(config.workload.requests));
   bool early = false;
   const auto serve = [&](auto& scheduler) {
     Serve(scheduler, world);
@@ -126,11 +173,11 @@ bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMet
     serve(*MakeEngine(deployment));
   } else {
     const std::unique_ptr<Cluster> cluster = MakeCluster(deployment);
-    const bool separate = parts == nullptr && AheadServer::CanServe(*cluster, simulated);
+    const bool separate = parts == nullptr && ReplicaWindows::CanServe(*cluster, simulated);
     if (LogPlayer* const player = separate ? metrics.ReplicaPlayer() : nullptr) {
       of_cost.push_back(&metrics.digest());
-      AheadServer server(*cluster, simulated, metrics.tracker(), *player, of_cost, threads);
-      early = ServeAhead(server, *cluster, simulated, config, control);
+      ReplicaWindows windows(*cluster, simulated, metrics.tracker(), *player, of_cost, threads);
+      early = ServeInWindows(windows, *cluster, simulated, config, control);
     } else {
       serve(*cluster);
     }

@@ -15,7 +15,7 @@ namespace twin::run {
 // Runs the deployment and returns its summary; nothing is written. `watchers` see the run as it
 // happens. `control` may end it early. Uses no global: calls on several threads are independent
 // (but `cpu_seconds` and `peak_rss_mib` are the process's). `threads` serve the replicas where
-// these can be served separately (serve_ahead.h), with the same results.
+// these can be served separately (replica_windows.h), with the same results.
 // REQUIRES: a deployment of a simulated or emulated world.
 // Throws InputError (the workload's files are damaged, too few requests), InvariantViolation.
 RunOutcome Simulate(const Deployment& deployment, RunControl& control,

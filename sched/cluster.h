@@ -81,17 +81,17 @@ class Cluster {
   // In place of Handle and PlanStep, to let replicas go on one after the other, or several at once
   // on different threads (cluster_ahead.cc): requests are routed first, and then each replica is
   // told of its own events, and asked for its plans until nullptr, up to the end of a window of
-  // time. Only HandleAhead and PlanAhead may be called by several threads, those of a replica by
-  // one.
+  // time. Only HandleInWindow and PlanInWindow may be called by several threads, those of a replica
+  // by one.
 
   // How long windows may be: no longer than the news takes to the router. 0: not at all.
   [[nodiscard]] Duration window_max() const;
   // The replica of the next request.
-  [[nodiscard]] std::int32_t RouteAhead(TimePoint now, const Request& request);
+  [[nodiscard]] std::int32_t RouteInWindow(TimePoint now, const Request& request);
   // Whether that depends on the keys of its prompt.
   [[nodiscard]] bool routes_by_prefix() const { return pools_.front().router->reads_prefixes(); }
-  void HandleAhead(std::int32_t replica, std::span<const Event> events);
-  const StepPlan* PlanAhead(TimePoint now, std::int32_t replica);
+  void HandleInWindow(std::int32_t replica, std::span<const Event> events);
+  const StepPlan* PlanInWindow(TimePoint now, std::int32_t replica);
   void EndWindow();
 
   // Throws InvariantViolation (I11) unless every engine is drained and every request was routed

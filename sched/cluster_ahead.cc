@@ -11,7 +11,7 @@ Duration Cluster::window_max() const {
   return pool.reads_loads ? pool.telemetry.delay() : Duration::max();
 }
 
-std::int32_t Cluster::RouteAhead(TimePoint now, const Request& request) {
+std::int32_t Cluster::RouteInWindow(TimePoint now, const Request& request) {
   Pool& pool = pools_.front();
   pool.received = false;
   const std::int32_t replica = Choose(pool, now, request);
@@ -23,7 +23,7 @@ std::int32_t Cluster::RouteAhead(TimePoint now, const Request& request) {
   return replica;
 }
 
-void Cluster::HandleAhead(std::int32_t replica, std::span<const Event> events) {
+void Cluster::HandleInWindow(std::int32_t replica, std::span<const Event> events) {
   for (const Event& event : events) {
     const auto* const finished = std::get_if<StepFinished>(&event);
     if (finished != nullptr && pools_.front().reads_loads) {
@@ -47,7 +47,7 @@ void Cluster::LeaveAhead(std::int32_t replica, RequestId id) {
   placements.Close(id);
 }
 
-const StepPlan* Cluster::PlanAhead(TimePoint now, std::int32_t replica) {
+const StepPlan* Cluster::PlanInWindow(TimePoint now, std::int32_t replica) {
   const StepPlan* const plan = engine(replica).PlanStep(now);
   if (!pools_.front().reads_loads) return plan;
   if (plan != nullptr) {

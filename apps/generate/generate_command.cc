@@ -27,7 +27,7 @@
 #include "run/available_memory.h"
 #include "run/real/rank_model.h"
 #include "run/real/served_model.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 
 namespace twin::apps {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "apps/predict/operation_predictor.h"
 #include "core/files/csv.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 #include "sim/devices/operations/attention_table.h"
 #include "sim/devices/operations/fit_attention.h"
 

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "core/files/csv.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 
 namespace twin::run {
 namespace {

@@ -7,7 +7,7 @@
 #include "apps/predict/fit_steps.h"
 #include "apps/terminal_control.h"
 #include "config/hardware_file.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/files/output_file.h"
 #include "core/input_error.h"
 

@@ -9,7 +9,7 @@
 
 #include "apps/predict/simplex_search.h"
 #include "core/statistics.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 #include "sim/devices/operations/gemm_closed_form.h"
 #include "sim/devices/operations/unmeasured_device.h"
 

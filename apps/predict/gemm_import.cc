@@ -11,7 +11,7 @@
 
 #include "apps/predict/gemm_fit.h"
 #include "apps/predict/gemm_left_out.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/input_error.h"
 #include "sim/devices/operations/gemm_closed_form.h"
 #include "sim/devices/operations/gemm_table.h"

@@ -7,7 +7,7 @@
 
 #include "core/check.h"
 #include "core/statistics.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 #include "sim/devices/operations/gemm_kriging.h"
 #include "sim/devices/operations/gemm_table.h"
 

@@ -7,7 +7,7 @@
 #include "apps/predict/gemm_predictor.h"
 #include "apps/predict/operation_predictor.h"
 #include "core/files/csv.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 
 namespace twin::run {
 namespace {

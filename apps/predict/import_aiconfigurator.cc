@@ -15,7 +15,7 @@
 #include "apps/predict/moe_import.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/input_error.h"
 
 namespace twin::run {

@@ -17,11 +17,11 @@
 #include "apps/predict/memory_bound_fit.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/files/csv.h"
 #include "core/input_error.h"
 #include "core/model_presets.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 #include "sim/devices/operations/memory_bound_model.h"
 
 namespace twin::run {

@@ -15,10 +15,10 @@
 #include "apps/predict/layer_attention_import.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/files/csv.h"
 #include "core/input_error.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 
 namespace twin::run {
 namespace {

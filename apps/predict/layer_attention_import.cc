@@ -13,7 +13,7 @@
 
 #include "core/input_error.h"
 #include "core/statistics.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 #include "sim/devices/operations/attention_model.h"
 #include "sim/devices/operations/fit_attention.h"
 

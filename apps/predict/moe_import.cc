@@ -16,11 +16,11 @@
 
 #include "apps/predict/gemm_predictor.h"
 #include "apps/predict/simplex_search.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/files/csv.h"
 #include "core/input_error.h"
 #include "core/statistics.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 #include "sim/devices/operations/moe_model.h"
 #include "sim/devices/operations/moe_table.h"
 

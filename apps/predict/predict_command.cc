@@ -10,7 +10,7 @@
 #include "apps/predict/predict_steps_command.h"
 #include "apps/terminal_control.h"
 #include "config/hardware_file.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 
 namespace twin::apps {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "apps/predict/prediction_file.h"
 #include "apps/predict/step_table.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 
 namespace twin::run {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/files/output_file.h"
-#include "run/stop_check.h"
+#include "run/run_control.h"
 
 namespace twin::run {
 namespace {

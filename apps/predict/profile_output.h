@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "run/run_control.h"
 
 namespace twin::run {

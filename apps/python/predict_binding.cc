@@ -14,7 +14,7 @@
 #include "apps/python/reporting_control.h"
 #include "config/hardware_file.h"
 #include "config/models/named_model.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "config/step_engine_names.h"
 #include "core/input_error.h"
 #include "sim/devices/profile_cost.h"

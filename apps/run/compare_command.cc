@@ -20,12 +20,12 @@
 #include "core/csv.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
-#include "run/drawn_comparison.h"
 #include "run/export/perfetto_trace.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
 #include "run/record/summary.h"
 #include "run/run_directory.h"
+#include "run/uncertainty_comparison.h"
 
 namespace twin::apps {
 namespace {
@@ -133,7 +133,7 @@ Json ToJson(const SummaryValue* value) {
 }
 
 // Simulates the runs' experiments again and again, each time with other errors.
-std::optional<run::DrawnComparison> Draw(const CompareArguments& arguments) {
+std::optional<run::UncertaintyComparison> Draw(const CompareArguments& arguments) {
   if (arguments.draws == 0) return std::nullopt;
   if (arguments.runs.size() > 2) {
     throw InputError(InputError::Kind::kUsage, "--draws",
@@ -151,7 +151,7 @@ std::optional<run::DrawnComparison> Draw(const CompareArguments& arguments) {
 void PrintJson(const std::vector<std::string>& paths, std::span<const NamedSummary> runs,
                const std::vector<std::string>& names,
                const std::vector<FieldDifference>& differences,
-               const std::optional<run::DrawnComparison>& draws) {
+               const std::optional<run::UncertaintyComparison>& draws) {
   Json json{{"runs", Json::array()}, {"metrics", Json::array()}, {"config", Json::array()}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     json["runs"].push_back({{"name", runs[i].name}, {"path", paths[i]}});
@@ -190,7 +190,7 @@ void Compare(const CompareArguments& arguments) {
     std::cerr << fmt::format("wrote {}\n", arguments.perfetto);
   }
   const std::vector<FieldDifference> differences = Differences(arguments.runs);
-  const std::optional<run::DrawnComparison> draws = Draw(arguments);
+  const std::optional<run::UncertaintyComparison> draws = Draw(arguments);
   if (arguments.format == "json") {
     PrintJson(arguments.runs, runs, names, differences, draws);
   } else if (arguments.format == "csv") {

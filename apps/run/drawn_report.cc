@@ -48,7 +48,7 @@ Json IntervalJson(const run::DrawnInterval& interval) {
 }  // namespace
 
 void PrintDraws(std::ostream& out, const std::vector<std::string>& names,
-                const run::DrawnComparison& comparison) {
+                const run::UncertaintyComparison& comparison) {
   out << fmt::format("\n{} draws of the workload{}: median [5th, 95th percentile]\n",
                      comparison.draws,
                      comparison.has_model_errors ? " and of the cost model's errors" : "");
@@ -79,7 +79,7 @@ void PrintDraws(std::ostream& out, const std::vector<std::string>& names,
   }
 }
 
-Json DrawsJson(const run::DrawnComparison& comparison) {
+Json DrawsJson(const run::UncertaintyComparison& comparison) {
   Json json{{"draws", comparison.draws},
             {"has_model_errors", comparison.has_model_errors},
             {"metrics", Json::array()}};

@@ -1,4 +1,4 @@
-// Prints a comparison under uncertainty (run/drawn_comparison.h).
+// Prints a comparison under uncertainty (run/uncertainty_comparison.h).
 #pragma once
 
 #include <iosfwd>
@@ -7,14 +7,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "run/drawn_comparison.h"
+#include "run/uncertainty_comparison.h"
 
 namespace twin::apps {
 
 // `names`: of the experiments, one or two.
 void PrintDraws(std::ostream& out, const std::vector<std::string>& names,
-                const run::DrawnComparison& comparison);
+                const run::UncertaintyComparison& comparison);
 
-nlohmann::ordered_json DrawsJson(const run::DrawnComparison& comparison);
+nlohmann::ordered_json DrawsJson(const run::UncertaintyComparison& comparison);
 
 }  // namespace twin::apps

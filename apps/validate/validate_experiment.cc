@@ -15,7 +15,7 @@
 #include "core/input_error.h"
 #include "run/cost_cache.h"
 #include "run/deployment.h"
-#include "run/draft_shape.h"
+#include "run/draft_model_spec.h"
 #include "run/measured_run.h"
 #include "run/real/model_device.h"
 #include "run/real/real_run.h"

@@ -13,7 +13,7 @@
 #include "exec/model/shape_config.h"
 #include "run/available_memory.h"
 #include "run/deployment.h"
-#include "run/draft_shape.h"
+#include "run/draft_model_spec.h"
 
 namespace twin::run {
 namespace {

@@ -15,7 +15,7 @@
 #include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"
 #include "run/record/request_tracker.h"
-#include "run/serve_ahead.h"
+#include "run/replica_windows.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/cluster.h"
 #include "sched/engine.h"
@@ -165,7 +165,7 @@ void BM_Cluster(benchmark::State& state) {
     } else {
       LogPlayer player(listeners);
       RunObserver* const observers[] = {&digest};
-      run::AheadServer server(cluster, simulated, tracker, player, observers, 1);
+      run::ReplicaWindows server(cluster, simulated, tracker, player, observers, 1);
       while (server.ServeWindow()) {
       }
       server.ShowServed();

@@ -18,7 +18,7 @@
 #include "apps/predict/profile_output.h"
 #include "apps/predict/simplex_search.h"
 #include "config/hardware_file.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/input_error.h"
 #include "sim/devices/operations/gemm_closed_form.h"
 #include "sim/devices/operations/gemm_model.h"

@@ -17,7 +17,7 @@
 #include "apps/predict/layer_attention_import.h"
 #include "apps/predict/memory_bound_fit.h"
 #include "config/hardware_file.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "config/text_message.h"
 #include "core/input_error.h"
 #include "sim/devices/operations/attention_model.h"

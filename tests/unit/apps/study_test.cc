@@ -9,7 +9,7 @@
 #include <set>
 
 #include "apps/study/study_sample.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/input_error.h"
 #include "run/simulation.h"
 #include "sched/policy/orca.h"

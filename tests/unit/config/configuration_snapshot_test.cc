@@ -22,7 +22,7 @@
 #include "apps/doctor/doctor_lists.h"
 #include "config/experiment.pb.h"
 #include "config/experiment_config.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "config/server_presets.h"
 #include "core/hash.h"
 #include "core/input_error.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "config/hardware_file.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "core/input_error.h"
 #include "tests/support/gzip.h"
 #include "tests/support/unique_name.h"

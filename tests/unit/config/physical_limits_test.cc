@@ -11,7 +11,7 @@
 #include <string>
 
 #include "config/hardware_file.h"
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 #include "sim/devices/operations/attention_model.h"
 #include "sim/devices/operations/gemm_model.h"
 #include "sim/devices/operations/memory_bound_model.h"

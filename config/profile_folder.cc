@@ -1,4 +1,4 @@
-#include "config/profile_file.h"
+#include "config/profile_folder.h"
 
 #include <fmt/format.h>
 

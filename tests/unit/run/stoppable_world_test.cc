@@ -1,5 +1,5 @@
 // A run that its caller ends early.
-#include "run/watched_world.h"
+#include "run/stoppable_world.h"
 
 #include <gtest/gtest.h>
 
@@ -35,20 +35,20 @@ int InstantsOf(World& world) {
   return instants;
 }
 
-TEST(WatchedWorldTest, StopsWithinAFewThousandInstantsOfARequest) {
+TEST(StoppableWorldTest, StopsWithinAFewThousandInstantsOfARequest) {
   StopOnRequest control;
   Ticking ticking(100'000);
-  WatchedWorld world(ticking, control, "test", 0);
+  StoppableWorld world(ticking, control, "test", 0);
   EXPECT_FALSE(world.Advance(kTimeNever).events.empty());
   control.stop = true;
   EXPECT_LT(InstantsOf(world), 5'000);
   EXPECT_TRUE(world.stopped_early());
 }
 
-TEST(WatchedWorldTest, AWorldThatComesToItsEndWasNotStopped) {
+TEST(StoppableWorldTest, AWorldThatComesToItsEndWasNotStopped) {
   StopOnRequest control;
   Ticking ticking(10);
-  WatchedWorld world(ticking, control, "test", 0);
+  StoppableWorld world(ticking, control, "test", 0);
   control.stop = true;
   EXPECT_EQ(InstantsOf(world), 10);
   EXPECT_FALSE(world.stopped_early());

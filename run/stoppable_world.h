@@ -12,10 +12,10 @@ namespace twin::run {
 
 // Passes all calls on to the inner world. Once `control` asks to stop, reports that nothing more
 // will happen. Borrows the inner world and the control.
-class WatchedWorld final : public World {
+class StoppableWorld final : public World {
  public:
   // `what` names the progress line. `requests` is the expected number, 0 if unknown.
-  WatchedWorld(World& inner, RunControl& control, std::string what, std::uint64_t requests)
+  StoppableWorld(World& inner, RunControl& control, std::string what, std::uint64_t requests)
       : inner_(inner), control_(control), what_(std::move(what)), requests_(requests) {}
 
   Instant Advance(TimePoint wake_at) override {

@@ -46,7 +46,7 @@ struct DrawnMetric {
   std::vector<VarianceShare> causes;
 };
 
-struct DrawnComparison {
+struct UncertaintyComparison {
   int draws = 0;
   bool has_model_errors = false;  // false: no cost model knows its errors; only seeds are drawn
   std::vector<DrawnMetric> metrics;
@@ -61,7 +61,7 @@ constexpr int kDrawsMin = 10;
 // fewer draws. Leaves out metrics that are undefined in some draw. REQUIRES: draws >= kDrawsMin.
 // Throws as Simulate; InputError (usage) if a world is real, or fewer than kDrawsMin draws were
 // made.
-DrawnComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
-                             RunControl& control);
+UncertaintyComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
+                                   RunControl& control);
 
 }  // namespace twin::run

@@ -1,5 +1,5 @@
 // Replicas that are served one after the other, against the loop that serves them in time.
-#include "run/serve_ahead.h"
+#include "run/replica_windows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,12 +66,12 @@ std::string ServedAhead(const Deployment& deployment, std::uint64_t seed) {
   const auto source = MakeWorkload(deployment.config.workload, deployment.config.seed);
   sim::SimWorld world(*source, *deployment.cost, deployment.world);
   const auto cluster = MakeCluster(deployment);
-  EXPECT_TRUE(AheadServer::CanServe(*cluster, world));
+  EXPECT_TRUE(ReplicaWindows::CanServe(*cluster, world));
   Random random(seed, "windows");
   const auto threads = static_cast<int>(random.UniformInt(1, 3));
   RunObserver* const observers[] = {&metrics.digest()};
-  AheadServer server(*cluster, world, metrics.tracker(), *metrics.ReplicaPlayer(), observers,
-                     threads);
+  ReplicaWindows server(*cluster, world, metrics.tracker(), *metrics.ReplicaPlayer(), observers,
+                        threads);
   const auto length = [&] {
     const auto drawn = std::chrono::milliseconds(random.UniformInt(1, 2000));
     return std::min<Duration>(drawn, cluster->window_max());
@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DelayedRouterTest,
                                            "POWER_OF_TWO", "KV_OVERLAP", "PREFIX_AFFINITY"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(ServeAheadTest, ServesReplicasThatDiffer) {
+TEST(ReplicaWindowsTest, ServesReplicasThatDiffer) {
   const Deployment deployment =
       Resolve(Experiment(kClasses, kPolicy,
                          "replica_groups { count: 2 cost { constant { step_s: 0.03 } } } "
@@ -153,9 +153,9 @@ std::string Simulated(const Deployment& deployment, int threads) {
   return TextOf(summary);
 }
 
-// 40 replicas are more than there are pieces of work (run/serve_ahead.cc), and make enough steps in
-// a window for the threads to share them.
-TEST(ServeAheadTest, GivesTheSameSummaryWithAnyNumberOfThreads) {
+// 40 replicas are more than there are pieces of work (run/replica_windows.cc), and make enough
+// steps in a window for the threads to share them.
+TEST(ReplicaWindowsTest, GivesTheSameSummaryWithAnyNumberOfThreads) {
   const std::string workload =
       "workload { requests: 3000 arrivals { kind: poisson rate: 800 } shape { "
       "prompt { kind: uniform min: 1 max: 60 } output { kind: uniform min: 1 max: 30 } } } ";
@@ -170,7 +170,7 @@ TEST(ServeAheadTest, GivesTheSameSummaryWithAnyNumberOfThreads) {
 }
 
 // Whoever watches a run sees it in time; the digest and the metrics are the same.
-TEST(ServeAheadTest, IsHowSimulationsOfReplicasRun) {
+TEST(ReplicaWindowsTest, IsHowSimulationsOfReplicasRun) {
   class Watcher final : public RunListener {
    public:
     void OnArrived(TimePoint now, const RequestLife& /*life*/) override {
@@ -199,7 +199,7 @@ TEST(ServeAheadTest, IsHowSimulationsOfReplicasRun) {
   EXPECT_EQ(TextOf(alone), TextOf(watched));
 }
 
-TEST(ServeAheadTest, ObservesARequestToStop) {
+TEST(ReplicaWindowsTest, ObservesARequestToStop) {
   class Stop final : public RunControl {
    public:
     [[nodiscard]] bool StopRequested() const override { return true; }
@@ -215,10 +215,10 @@ bool CanServe(const ExperimentConfig& config) {
   const Deployment deployment = Resolve(config);
   const auto source = MakeWorkload(deployment.config.workload, deployment.config.seed);
   const sim::SimWorld world(*source, *deployment.cost, deployment.world);
-  return AheadServer::CanServe(*MakeCluster(deployment), world);
+  return ReplicaWindows::CanServe(*MakeCluster(deployment), world);
 }
 
-TEST(ServeAheadTest, NeedsReplicasThatNothingConnects) {
+TEST(ReplicaWindowsTest, NeedsReplicasThatNothingConnects) {
   EXPECT_TRUE(CanServe(Experiment(kClasses, kPolicy, "replicas: 3 ")));
   EXPECT_TRUE(CanServe(Experiment(
       kClasses, kPolicy, "replicas: 3 router { kind: LEAST_REQUESTS telemetry_delay_ms: 1 } ")));

@@ -1,4 +1,4 @@
-#include "run/draft_shape.h"
+#include "run/draft_model_spec.h"
 
 #include "config/models/named_model.h"
 #include "core/input_error.h"

@@ -1,4 +1,4 @@
-#include "run/drawn_comparison.h"
+#include "run/uncertainty_comparison.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,16 +29,16 @@ cost { profile {} }
 
 ExperimentConfig Experiment() { return ParseExperiment(kExperiment, "e", "/"); }
 
-const DrawnMetric& MetricOf(const DrawnComparison& comparison, const std::string& name) {
+const DrawnMetric& MetricOf(const UncertaintyComparison& comparison, const std::string& name) {
   for (const DrawnMetric& metric : comparison.metrics) {
     if (metric.name == name) return metric;
   }
   throw std::out_of_range(name);
 }
 
-TEST(DrawnComparisonTest, AnExperimentIsNoBetterThanItself) {
+TEST(UncertaintyComparisonTest, AnExperimentIsNoBetterThanItself) {
   RunControl control;
-  const DrawnComparison comparison = CompareDraws({Experiment(), Experiment()}, 12, control);
+  const UncertaintyComparison comparison = CompareDraws({Experiment(), Experiment()}, 12, control);
   EXPECT_EQ(comparison.draws, 12);
   EXPECT_TRUE(comparison.has_model_errors);
   const DrawnMetric& tpot = MetricOf(comparison, "mean_tpot_ms");
@@ -50,11 +50,11 @@ TEST(DrawnComparisonTest, AnExperimentIsNoBetterThanItself) {
 
 // Twice the layers take longer whatever the cost model is wrong about, although both intervals are
 // wide.
-TEST(DrawnComparisonTest, CommonErrorsDoNotHideACertainDifference) {
+TEST(UncertaintyComparisonTest, CommonErrorsDoNotHideACertainDifference) {
   ExperimentConfig deep = Experiment();
   deep.system.model_spec.layers *= 2;
   RunControl control;
-  const DrawnComparison comparison = CompareDraws({Experiment(), deep}, 20, control);
+  const UncertaintyComparison comparison = CompareDraws({Experiment(), deep}, 20, control);
   for (const char* name : {"mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
     const DrawnMetric& metric = MetricOf(comparison, name);
     EXPECT_GT(metric.difference.low, 0) << name;
@@ -62,12 +62,12 @@ TEST(DrawnComparisonTest, CommonErrorsDoNotHideACertainDifference) {
   }
 }
 
-TEST(DrawnComparisonTest, TheSpreadOfASingleExperimentHasCauses) {
+TEST(UncertaintyComparisonTest, TheSpreadOfASingleExperimentHasCauses) {
   ExperimentConfig config = Experiment();
   // All chance comes from the cost model.
   config.workload.arrivals.kind = ArrivalConfig::Kind::kConstant;
   RunControl control;
-  const DrawnComparison comparison = CompareDraws({config}, 60, control);
+  const UncertaintyComparison comparison = CompareDraws({config}, 60, control);
   const DrawnMetric& tpot = MetricOf(comparison, "mean_tpot_ms");
   EXPECT_LT(tpot.values[0].low, tpot.values[0].median);
   EXPECT_LT(tpot.values[0].median, tpot.values[0].high);
@@ -77,16 +77,16 @@ TEST(DrawnComparisonTest, TheSpreadOfASingleExperimentHasCauses) {
   }
 }
 
-TEST(DrawnComparisonTest, CostModelsWithoutErrorsAreDrawnByChanceAlone) {
+TEST(UncertaintyComparisonTest, CostModelsWithoutErrorsAreDrawnByChanceAlone) {
   ExperimentConfig config = Experiment();
   config.cost = sim::ConstantCostConfig{};
   RunControl control;
-  const DrawnComparison comparison = CompareDraws({config}, 10, control);
+  const UncertaintyComparison comparison = CompareDraws({config}, 10, control);
   EXPECT_FALSE(comparison.has_model_errors);
   EXPECT_TRUE(MetricOf(comparison, "mean_ttft_ms").causes.empty());
 }
 
-TEST(DrawnComparisonTest, RefusesRealWorlds) {
+TEST(UncertaintyComparisonTest, RefusesRealWorlds) {
   ExperimentConfig config = Experiment();
   config.world = RealWorldConfig{};
   RunControl control;

@@ -29,7 +29,7 @@
 namespace twin::run {
 
 // Borrows everything.
-class AheadServer {
+class ReplicaWindows {
  public:
   // Whether the replicas of this cluster can be served in windows in this world.
   [[nodiscard]] static bool CanServe(const Cluster& cluster, const sim::SimWorld& world) {
@@ -40,12 +40,12 @@ class AheadServer {
   // `player` passes the logged events on. `observers` see plans only: of one replica in order, of
   // different replicas on `threads` threads at once. REQUIRES: CanServe(cluster, world); nothing
   // has happened in the world; threads >= 1.
-  AheadServer(Cluster& cluster, sim::SimWorld& world, RequestTracker& tracker, LogPlayer& player,
-              std::span<RunObserver* const> observers, int threads);
+  ReplicaWindows(Cluster& cluster, sim::SimWorld& world, RequestTracker& tracker, LogPlayer& player,
+                 std::span<RunObserver* const> observers, int threads);
   // Gives `tracker` the listeners of `player` again.
-  ~AheadServer() { tracker_.ReplaceListeners(player_.listeners()); }
-  AheadServer(const AheadServer&) = delete;
-  AheadServer& operator=(const AheadServer&) = delete;
+  ~ReplicaWindows() { tracker_.ReplaceListeners(player_.listeners()); }
+  ReplicaWindows(const ReplicaWindows&) = delete;
+  ReplicaWindows& operator=(const ReplicaWindows&) = delete;
 
   // Serves the next window; false if nothing is left to happen. REQUIRES: 0 < length <= the
   // cluster's window_max(). Throws as Serve.
@@ -59,14 +59,14 @@ class AheadServer {
 
  private:
   // State of a replica beside its engine.
-  struct Lane {
+  struct ReplicaState {
     std::unique_ptr<sim::SimWorld> world;
     std::unique_ptr<RequestTracker> tracker;
     std::vector<Event> arrivals;     // in the window
     TimePoint goes_on = kTimeNever;  // when something happens next
   };
   // Replicas [first, end), which one thread serves in a window.
-  struct Shard {
+  struct ThreadShare {
     std::int32_t first = 0;
     std::int32_t end = 0;
     std::unique_ptr<ReplicaLog> log;
@@ -76,7 +76,7 @@ class AheadServer {
   // the replica takes it over, when the replica's own state is in the caches.
   std::span<const Event> RouteArrivals(TimePoint until);
   void ForgetArrivals(std::span<const Event> arrivals);
-  void ServeShard(Shard& shard, TimePoint until);
+  void ServeShare(ThreadShare& share, TimePoint until);
   // Serves the replica up to `until`.
   void ServeReplica(std::int32_t replica, TimePoint until, ReplicaLog& log);
   void ServeInstant(std::int32_t replica, TimePoint now, std::span<const Event> arrivals,
@@ -90,10 +90,10 @@ class AheadServer {
   RequestTracker& tracker_;
   LogPlayer& player_;
   std::vector<RunObserver*> observers_;
-  std::vector<Lane> lanes_;  // by replica
-  std::vector<Shard> shards_;
+  std::vector<ReplicaState> states_;  // by replica
+  std::vector<ThreadShare> shares_;
   ReplicaLog arrivals_log_;
-  std::vector<LogPage> pages_;  // of the latest window: one per shard, then the arrivals
+  std::vector<LogPage> pages_;  // of the latest window: one per share, then the arrivals
   ThreadTeam team_;
   Duration length_{1'000'000};
   std::size_t instants_ = 0;  // in the latest window

@@ -1,4 +1,4 @@
-#include "run/drawn_comparison.h"
+#include "run/uncertainty_comparison.h"
 
 #include <fmt/format.h>
 
@@ -111,9 +111,9 @@ DrawnMetric Judge(const JudgedMetric& judged, const std::vector<Draws>& values,
 
 }  // namespace
 
-DrawnComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
-                             RunControl& control) {
-  DrawnComparison comparison;
+UncertaintyComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
+                                   RunControl& control) {
+  UncertaintyComparison comparison;
   CostCache costs;
   std::vector<ExperimentConfig> experiments;
   for (const ExperimentConfig& config : asked) {

@@ -1,4 +1,4 @@
-#include "run/serve_ahead.h"
+#include "run/replica_windows.h"
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ constexpr std::size_t kInstantsWanted = 512;
 constexpr std::size_t kInstantsShared = 128;
 // More shares than threads, so that the threads end at about the same time even if the machine does
 // other work.
-constexpr std::int32_t kShardsMax = 32;
+constexpr std::int32_t kSharesMax = 32;
 
 TimePoint ArrivalOf(const Event& event) { return std::get<RequestArrived>(event).request.arrival; }
 
@@ -28,39 +28,40 @@ TimePoint EndOf(TimePoint begin, Duration length) {
 
 }  // namespace
 
-AheadServer::AheadServer(Cluster& cluster, sim::SimWorld& world, RequestTracker& tracker,
-                         LogPlayer& player, std::span<RunObserver* const> observers, int threads)
+ReplicaWindows::ReplicaWindows(Cluster& cluster, sim::SimWorld& world, RequestTracker& tracker,
+                               LogPlayer& player, std::span<RunObserver* const> observers,
+                               int threads)
     : cluster_(cluster),
       world_(world),
       tracker_(tracker),
       player_(player),
       observers_(observers.begin(), observers.end()),
-      lanes_(static_cast<std::size_t>(cluster.replicas())),
+      states_(static_cast<std::size_t>(cluster.replicas())),
       arrivals_log_(player.listeners()),
       team_(threads) {
   CHECK(CanServe(cluster, world));
   RunListener* const of_arrivals = &arrivals_log_;
   tracker_.ReplaceListeners({&of_arrivals, 1});
   const std::int32_t replicas = cluster.replicas();
-  const std::int32_t shards = std::min(replicas, kShardsMax);
-  for (std::int32_t i = 0; i < shards; ++i) {
-    const std::int32_t first = replicas / shards * i + std::min(i, replicas % shards);
-    const std::int32_t end = first + replicas / shards + (i < replicas % shards ? 1 : 0);
-    Shard& shard =
-        shards_.emplace_back(Shard{first, end, std::make_unique<ReplicaLog>(player.listeners())});
-    const std::array<RunListener*, 1> listeners = {shard.log.get()};
+  const std::int32_t shares = std::min(replicas, kSharesMax);
+  for (std::int32_t i = 0; i < shares; ++i) {
+    const std::int32_t first = replicas / shares * i + std::min(i, replicas % shares);
+    const std::int32_t end = first + replicas / shares + (i < replicas % shares ? 1 : 0);
+    ThreadShare& share = shares_.emplace_back(
+        ThreadShare{first, end, std::make_unique<ReplicaLog>(player.listeners())});
+    const std::array<RunListener*, 1> listeners = {share.log.get()};
     for (std::int32_t replica = first; replica < end; ++replica) {
-      Lane& lane = lanes_[static_cast<std::size_t>(replica)];
-      lane.world = world_.WorldOf(replica);
-      lane.tracker = std::make_unique<RequestTracker>(tracker_.ConfigOf(replica), listeners);
+      ReplicaState& state = states_[static_cast<std::size_t>(replica)];
+      state.world = world_.WorldOf(replica);
+      state.tracker = std::make_unique<RequestTracker>(tracker_.ConfigOf(replica), listeners);
     }
   }
-  pages_.resize(shards_.size() + 1);
+  pages_.resize(shares_.size() + 1);
 }
 
-bool AheadServer::ServeWindow() {
+bool ReplicaWindows::ServeWindow() {
   const bool served = ServeWindow(std::min(length_, cluster_.window_max()));
-  const std::size_t wanted = kInstantsWanted * lanes_.size();
+  const std::size_t wanted = kInstantsWanted * states_.size();
   if (instants_ > wanted + wanted / 2) {
     length_ = std::max(length_ / 2, Duration{1});
   } else if (instants_ < wanted / 2 && length_ < std::chrono::hours(1)) {
@@ -69,18 +70,18 @@ bool AheadServer::ServeWindow() {
   return served;
 }
 
-bool AheadServer::ServeWindow(Duration length) {
+bool ReplicaWindows::ServeWindow(Duration length) {
   const TimePoint begin = NextBegin();
   if (begin == kTimeNever) return false;
   const TimePoint until = EndOf(begin, length);
   const std::span<const Event> arrivals = RouteArrivals(until);
   const auto show = [this] { ShowServed(); };
-  const auto serve = [this, until](std::size_t i) { ServeShard(shards_[i], until); };
+  const auto serve = [this, until](std::size_t i) { ServeShare(shares_[i], until); };
   if (instants_ >= kInstantsShared) {
-    team_.Run(shards_.size(), show, serve);
+    team_.Run(shares_.size(), show, serve);
   } else {
     show();
-    for (std::size_t i = 0; i < shards_.size(); ++i) serve(i);
+    for (std::size_t i = 0; i < shares_.size(); ++i) serve(i);
   }
   ForgetArrivals(arrivals);
   cluster_.EndWindow();
@@ -88,27 +89,27 @@ bool AheadServer::ServeWindow(Duration length) {
   return true;
 }
 
-void AheadServer::ShowServed() {
+void ReplicaWindows::ShowServed() {
   player_.Show(pages_);
   for (LogPage& page : pages_) page.Clear();
 }
 
-TimePoint AheadServer::NextBegin() {
+TimePoint ReplicaWindows::NextBegin() {
   TimePoint begin = world_.next_arrival();
-  for (const Lane& lane : lanes_) begin = std::min(begin, lane.goes_on);
+  for (const ReplicaState& state : states_) begin = std::min(begin, state.goes_on);
   return begin;
 }
 
-void AheadServer::TurnPages() {
+void ReplicaWindows::TurnPages() {
   arrivals_log_.Turn(pages_.back());
   instants_ = pages_.back().entries.size();
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    shards_[i].log->Turn(pages_[i]);
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    shares_[i].log->Turn(pages_[i]);
     instants_ += pages_[i].entries.size();
   }
 }
 
-std::span<const Event> AheadServer::RouteArrivals(TimePoint until) {
+std::span<const Event> ReplicaWindows::RouteArrivals(TimePoint until) {
   const std::span<const Event> arrivals = world_.ArrivalsBefore(until, cluster_.routes_by_prefix());
   for (const Event& event : arrivals) {
     const TimePoint now = ArrivalOf(event);
@@ -118,15 +119,15 @@ std::span<const Event> AheadServer::RouteArrivals(TimePoint until) {
     arrivals_log_.BeginPlans();
     arrivals_log_.EndInstant(before, tracker_.load());
     const Request& request = std::get<RequestArrived>(event).request;
-    const auto replica = static_cast<std::size_t>(cluster_.RouteAhead(now, request));
-    Lane& lane = lanes_[replica];
-    lane.arrivals.push_back(event);
-    lane.goes_on = std::min(lane.goes_on, now);
+    const auto replica = static_cast<std::size_t>(cluster_.RouteInWindow(now, request));
+    ReplicaState& state = states_[replica];
+    state.arrivals.push_back(event);
+    state.goes_on = std::min(state.goes_on, now);
   }
   return arrivals;
 }
 
-void AheadServer::ForgetArrivals(std::span<const Event> arrivals) {
+void ReplicaWindows::ForgetArrivals(std::span<const Event> arrivals) {
   for (const Event& event : arrivals) {
     const RequestId id = std::get<RequestArrived>(event).request.id;
     world_.Forget(id);
@@ -134,51 +135,51 @@ void AheadServer::ForgetArrivals(std::span<const Event> arrivals) {
   }
 }
 
-void AheadServer::ServeShard(Shard& shard, TimePoint until) {
-  for (std::int32_t i = shard.first; i < shard.end; ++i) {
-    if (lanes_[static_cast<std::size_t>(i)].goes_on < until) ServeReplica(i, until, *shard.log);
+void ReplicaWindows::ServeShare(ThreadShare& share, TimePoint until) {
+  for (std::int32_t i = share.first; i < share.end; ++i) {
+    if (states_[static_cast<std::size_t>(i)].goes_on < until) ServeReplica(i, until, *share.log);
   }
 }
 
-void AheadServer::ServeReplica(std::int32_t replica, TimePoint until, ReplicaLog& log) {
-  Lane& lane = lanes_[static_cast<std::size_t>(replica)];
-  const std::vector<Event>& arrivals = lane.arrivals;
+void ReplicaWindows::ServeReplica(std::int32_t replica, TimePoint until, ReplicaLog& log) {
+  ReplicaState& state = states_[static_cast<std::size_t>(replica)];
+  const std::vector<Event>& arrivals = state.arrivals;
   const Engine& engine = cluster_.engine(replica);
   std::size_t taken = 0;
   for (;;) {
     const TimePoint arrival = taken < arrivals.size() ? ArrivalOf(arrivals[taken]) : kTimeNever;
-    const TimePoint now = std::min({lane.world->next_result(), arrival, engine.wake_at()});
+    const TimePoint now = std::min({state.world->next_result(), arrival, engine.wake_at()});
     if (now >= until) {
-      lane.goes_on = now;
+      state.goes_on = now;
       break;
     }
     const std::size_t first = taken;
     while (taken < arrivals.size() && ArrivalOf(arrivals[taken]) == now) ++taken;
     ServeInstant(replica, now, std::span(arrivals).subspan(first, taken - first), log);
   }
-  lane.arrivals.clear();
+  state.arrivals.clear();
 }
 
-void AheadServer::ServeInstant(std::int32_t replica, TimePoint now, std::span<const Event> arrivals,
-                               ReplicaLog& log) {
-  Lane& lane = lanes_[static_cast<std::size_t>(replica)];
-  RequestTracker& tracker = *lane.tracker;
+void ReplicaWindows::ServeInstant(std::int32_t replica, TimePoint now,
+                                  std::span<const Event> arrivals, ReplicaLog& log) {
+  ReplicaState& state = states_[static_cast<std::size_t>(replica)];
+  RequestTracker& tracker = *state.tracker;
   for (const Event& event : arrivals) {
     const RequestId id = std::get<RequestArrived>(event).request.id;
-    lane.world->TakeOver(id, world_);
+    state.world->TakeOver(id, world_);
     tracker.TakeOver(id, tracker_);
   }
-  const Instant instant = lane.world->AdvanceTo(now, arrivals);
+  const Instant instant = state.world->AdvanceTo(now, arrivals);
   log.BeginInstant(replica, now);
   const Load before = tracker.load();
   // The tracker knows of the arrivals already.
   tracker.TakeEvents(now, instant.events.first(instant.events.size() - arrivals.size()));
   log.BeginPlans();
-  cluster_.HandleAhead(replica, instant.events);
-  while (const StepPlan* const plan = cluster_.PlanAhead(now, replica)) {
+  cluster_.HandleInWindow(replica, instant.events);
+  while (const StepPlan* const plan = cluster_.PlanInWindow(now, replica)) {
     tracker.OnPlan(now, *plan);
     for (RunObserver* observer : observers_) observer->OnPlan(now, *plan);
-    lane.world->Launch(*plan);
+    state.world->Launch(*plan);
   }
   log.EndInstant(before, tracker.load());
 }
