@@ -1,4 +1,4 @@
-// Which member of a cost model's config holds which field of its message (field_binding.h).
+// Binds members of a cost model's config to fields of its message (field_binding.h).
 #pragma once
 
 #include "config/field_binding.h"

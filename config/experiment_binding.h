@@ -1,4 +1,4 @@
-// Which member of an experiment's config holds which field of its message (field_binding.h).
+// Binds members of an experiment's config to fields of its message (field_binding.h).
 #pragma once
 
 #include <optional>

@@ -161,7 +161,7 @@ void RequireSections(const proto::Experiment& message, const std::string& source
   }
 }
 
-// It becomes a folder's name.
+// The name of an experiment must be usable as the name of a folder.
 void ValidateName(const std::string& name) {
   if (!name.empty() && name != "." && name != ".." && !IsPath(name)) return;
   Refuse("name", "is \"" + name + "\"; allowed: the name of a folder, without '/'");

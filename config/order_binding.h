@@ -1,4 +1,4 @@
-// Which member of the configs of orders and deadlines holds which field of its message
+// Binds members of the configs of orders and deadlines to fields of its message
 // (field_binding.h).
 #pragma once
 

@@ -187,7 +187,7 @@ class PerfettoWriter::RequestTracks {
   struct Drawn {
     std::uint64_t track = 0;
     Slice phase{};
-    // With steps in flight, a phase is planned before the one before it has returned.
+    // A next phase may be planned while steps of the present phase are still in flight.
     bool has_next = false;
     Slice next{};
     StepId next_after{};   // `next` begins when this step returns

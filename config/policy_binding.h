@@ -1,4 +1,4 @@
-// Which member of a policy's config holds which field of its message (field_binding.h).
+// Binds members of a policy's config to fields of its message (field_binding.h).
 #pragma once
 
 #include <type_traits>

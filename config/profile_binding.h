@@ -1,4 +1,4 @@
-// Which member of a device's profile holds which field of its message (field_binding.h).
+// Binds members of a device's profile to fields of its message (field_binding.h).
 #pragma once
 
 #include <fmt/format.h>

@@ -18,7 +18,7 @@
 namespace twin {
 namespace {
 
-// Not limited here: each run says how many requests it needs.
+// Number of requests in the template; each run replaces it by the number that it needs.
 constexpr std::int64_t kDrawnRequests = 1000;
 
 [[noreturn]] void RefuseRequest(const std::string& source, const std::string& what) {

@@ -95,7 +95,7 @@ void EncodeArrival(const RequestArrived& arrived, TimePoint now, proto::Recorded
   message.set_client_wait(static_cast<std::uint64_t>(arrived.client_wait.count()));
 }
 
-// The time `before` nanoseconds before `now`; false if it lies outside of the clock.
+// Computes the time `before` nanoseconds before `now`; false if the clock cannot represent it.
 bool Before(TimePoint now, std::int64_t before, TimePoint& time) {
   std::int64_t ns = 0;
   if (__builtin_sub_overflow(Nanoseconds(now), before, &ns)) return false;

@@ -1,4 +1,4 @@
-// Experiments whose replicas differ: one group as an experiment of its own, and back.
+// Splits experiments whose replicas differ into one experiment per group, and joins them again.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Which member of a model's, a device's and a memory rule's config holds which field of its message
+// Binds members of a model's, a device's and a memory rule's config to fields of its message
 // (field_binding.h).
 #pragma once
 

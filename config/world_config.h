@@ -49,7 +49,7 @@ struct EmulatedWorldConfig {
   double speed = 1;  // engine seconds per second of the clock
   // Clients cancel a request after this time.
   std::optional<Duration> client_timeout = std::nullopt;
-  // Where served answers end, if earlier than at their limit; nullopt: at the limit.
+  // Lengths of served answers that end before their limit; nullopt: answers end at the limit.
   std::optional<IntegerDistribution> output = std::nullopt;
 
   bool operator==(const EmulatedWorldConfig&) const = default;

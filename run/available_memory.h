@@ -1,4 +1,4 @@
-// How much memory this process can still allocate.
+// Memory that this process can still allocate.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace twin::run {
 // has left. Throws std::system_error if the system does not report it.
 std::int64_t AvailableMemory();
 
-// As "1.500 GB", of 1e9 bytes.
+// Text such as "1.500 GB", with GB = 1e9 bytes.
 std::string Gigabytes(double bytes);
 
 // Throws InputError (usage) with the numbers unless `available` bytes are enough for `share` (a

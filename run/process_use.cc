@@ -9,7 +9,7 @@
 namespace twin::run {
 namespace {
 
-// Not from ru_maxrss: Linux includes the memory of the parent process in it.
+// Peak memory from /proc; on Linux, ru_maxrss includes the memory of the parent process.
 double PeakRssMib(const rusage& use) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -75,7 +75,7 @@ Json MachineJson() {
           {"cores", sysconf(_SC_NPROCESSORS_ONLN)}};
 }
 
-// Such as "580.82.07"; empty if the kernel module does not tell.
+// Version of the driver, such as "580.82.07"; empty if the kernel module does not report it.
 std::string NvidiaDriverVersion() {
   std::ifstream in("/proc/driver/nvidia/version");
   std::string line;

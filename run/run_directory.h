@@ -35,7 +35,7 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  // Where to write a file of the run before Commit().
+  // Path at which to write a file of the run before Commit().
   [[nodiscard]] std::filesystem::path File(const std::string& name) const {
     return (partial_ ? partial_->path() : path_) / name;
   }

@@ -28,7 +28,7 @@ bool HasBoundary(const ExperimentConfig& config);
 // Columns that the tables of the experiment's runs have beside the columns of every run.
 FurtherColumns FurtherColumnsOf(const ExperimentConfig& config);
 
-// How an experiment measures its runs.
+// Settings by which an experiment measures its runs.
 MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineGroups& engines,
                               Delivery delivery);
 TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineGroups& engines,
