@@ -24,6 +24,7 @@
 #include "run/config_warnings.h"
 #include "run/deployed_groups.h"
 #include "run/record/recording_world.h"
+#include "run/record/request_tracker.h"
 #include "run/run_files.h"
 #include "sched/serve.h"
 
@@ -130,7 +131,7 @@ LiveService::LiveService(std::unique_ptr<ServedSystem> system, const ServingOpti
       options_(options),
       control_(control),
       model_(system_->model()),
-      kv_blocks_(KvBlocksOf(EnginesOf(system_->deployment()))),
+      kv_blocks_(KvBlocksOf(system_->deployment().engines())),
       answers_(system_->emulated(), system_->deployment().traits.delivery, model_.end_tokens) {
   const Deployment& deployment = system_->deployment();
   for (const std::string& warning : WarningsOf(deployment)) control.OnWarning(warning);
