@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "config/record_file.h"
 #include "config/replica_groups.h"
 #include "core/input_error.h"
 #include "run/available_memory.h"

@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/record_file.h"
 #include "run/cost_cache.h"
 #include "run/deployment.h"
 #include "sched/engine_groups.h"
+
+namespace twin {
+struct RecordHeader;
+}  // namespace twin
 
 namespace twin::run {
 

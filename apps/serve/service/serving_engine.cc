@@ -18,6 +18,7 @@
 #include "apps/serve/service/draft_counts.h"
 #include "apps/serve/service/live_requests.h"
 #include "apps/serve/service/served_system.h"
+#include "config/record_file.h"
 #include "core/check.h"
 #include "core/hash.h"
 #include "core/input_error.h"
