@@ -95,15 +95,6 @@ TEST(SplitwisePolicyTest, MemoryIsReservedToCompletion) {
       "it4: B:D1 | free=5 | fin=[B] | freeA=10\n");
 }
 
-TEST(SplitwisePolicyTest, RefusesStepsWithoutRoom) {
-  SplitwiseConfig config;
-  config.max_batch_tokens = 0;
-  EXPECT_THROW(Validate(PolicyConfig(config)), InputError);
-  config = {};
-  config.max_preemptions = -1;
-  EXPECT_THROW(Validate(PolicyConfig(config)), InputError);
-}
-
 Request Asking(std::uint32_t id, std::int32_t prompt_tokens, std::int32_t output_tokens) {
   Request request;
   request.id = RequestId{id};
