@@ -63,8 +63,7 @@ class JsonlTraceReader final : public TraceReader {
                      ": a workflow whose requests wait for several others; allowed: single "
                      "requests, and sessions, which are chains of requests");
     }
-    const Json* turns = layout_.turns_key.empty() ? nullptr : fields.Find(layout_.turns_key);
-    if (turns != nullptr) {
+    if (const Json* turns = FindOptional(fields, layout_.turns_key)) {
       ReadSession(*turns, arrival);
     } else {
       requests_.resize(1);
@@ -72,6 +71,11 @@ class JsonlTraceReader final : public TraceReader {
       requests_.front().arrival = arrival;
     }
     return true;
+  }
+
+  // The value of an optional key; nullptr if the line or the format lacks the key.
+  static const Json* FindOptional(const JsonRequestFields& fields, std::string_view key) {
+    return key.empty() ? nullptr : fields.Find(key);
   }
 
   TimePoint ReadArrival(const JsonRequestFields& fields) {
@@ -91,7 +95,7 @@ class JsonlTraceReader final : public TraceReader {
       ReadRequest(fields, requests_[i]);
       requests_[i].session = sessions_;
       requests_[i].arrival = arrival;
-      if (fields.Find(layout_.pause_ns_key) != nullptr) {
+      if (FindOptional(fields, layout_.pause_ns_key) != nullptr) {
         arrival += fields.Time(layout_.pause_ns_key, 1e-9).time_since_epoch();
       }
       if (i > 0) ++counts_.unwaited;
@@ -143,7 +147,7 @@ class JsonlTraceReader final : public TraceReader {
   // Appends the array's integers, if there is one.
   void ReadIds(const JsonRequestFields& fields, std::string_view key,
                std::vector<std::uint64_t>& ids) const {
-    const Json* array = fields.Find(key);
+    const Json* array = FindOptional(fields, key);
     if (array == nullptr) return;
     if (!array->is_array()) {
       lines_->RefuseField(key, fields.Shown(key), "an array of integers from 0");

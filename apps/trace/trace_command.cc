@@ -37,8 +37,8 @@ struct InputFlags {
 
 std::string FormatNames() {
   std::string names;
-  for (const TraceFormat* format : TraceFormats()) {
-    names += "\n    " + format->name + ": " + format->description;
+  for (const TraceFormat& format : TraceFormats()) {
+    names += "\n    " + format.name + ": " + format.description;
   }
   return names;
 }
