@@ -7,7 +7,7 @@
 #include <string>
 
 #include "run/run_control.h"
-#include "traces/trace_report.h"
+#include "traces/workload.h"
 
 namespace twin::run {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 
 namespace twin {
 namespace {

@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 
 #include "traces/json_fields.h"
-#include "traces/sorted_trace.h"
 
 namespace twin {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "core/hash.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 
 namespace twin {
 namespace {

@@ -1,5 +1,5 @@
-// Conversations: lengths and content of each turn. Arrival times are set elsewhere
-// (generated_source.h).
+// Conversations: lengths and content of each turn. Their arrival times are set in
+// arrival_sources.h.
 #pragma once
 
 #include <cstdint>

@@ -8,11 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/hash.h"
-#include "traces/arrival_order.h"
-#include "traces/field.h"
 #include "traces/json_fields.h"
-#include "traces/prefix_rules.h"
-#include "traces/sorted_trace.h"
+#include "traces/trace_limits.h"
 
 namespace twin {
 namespace {

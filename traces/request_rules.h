@@ -7,7 +7,7 @@
 
 #include "core/random.h"
 #include "core/traced_request.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 #include "traces/workload.h"
 
 namespace twin {

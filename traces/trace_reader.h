@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,5 +61,12 @@ class TraceReader : public RequestStream {
   // True if the file may have been cut within its last number. REQUIRES: Next() was false.
   [[nodiscard]] virtual bool may_be_cut() const { return lines().ended_without_newline(); }
 };
+
+// The reader's requests in order of arrival (equal arrivals keep the file's order), with the
+// earliest at time zero if `from_zero`. Without arrivals the order and the requests are the
+// reader's. Reads everything at once: memory grows with the file. Throws InputError as the reader
+// does.
+std::unique_ptr<TraceReader> SortByArrival(std::unique_ptr<TraceReader> reader,
+                                           bool from_zero = true);
 
 }  // namespace twin

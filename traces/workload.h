@@ -161,10 +161,18 @@ void Validate(const WorkloadConfig& config);
 // Throws InputError (kUsage) that names what is wrong below `field`, or that it is missing.
 void ValidateInteger(const std::string& field, const IntegerDistribution& d);
 
+// Filled in while the trace is read: whole once the workload has ended. Of a repeated trace, what
+// its first pass says.
+struct TraceReport {
+  TraceReadCounts counts;
+  bool may_be_cut = false;  // the file ends within a line
+};
+
 // Validates the config and creates its requests. Equal configs and seeds give equal requests; the
 // k-th drawn conversation does not depend on the completion of others. Throws InputError, here or
 // from Peek() if a trace is bad. Memory: constant, plus outstanding requests for sessions, closed
 // loops and several arrival streams.
-std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed);
+std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed,
+                                            TraceReport* report = nullptr);
 
 }  // namespace twin

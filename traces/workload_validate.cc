@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/input_error.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 #include "traces/workload.h"
 
 namespace twin {

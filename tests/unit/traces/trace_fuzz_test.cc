@@ -11,7 +11,7 @@
 #include "core/input_error.h"
 #include "core/random.h"
 #include "tests/unit/traces/trace_samples.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 #include "traces/workload.h"
 
 namespace twin {

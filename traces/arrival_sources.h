@@ -1,4 +1,4 @@
-// Arrival sources that wrap other sources: stream, merge, limit, and cap in flight.
+// Arrival sources: generated arrivals, and sources that wrap a stream or other sources.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,21 @@
 #include <vector>
 
 #include "core/arrival_source.h"
+#include "traces/conversation.h"
+#include "traces/distribution_config.h"
 #include "traces/request_stream.h"
 
 namespace twin {
+
+// Requests with generated arrivals: open loop, closed loop, and sessions.
+//
+// An open-loop process starts a conversation at each of its arrival times; a closed loop starts one
+// whenever a user's think time ends. Each later turn is sent a think time after the turn before it
+// completes. At equal times, the event that was scheduled first comes first. Memory: for closed
+// loops and sessions, one conversation per outstanding request or pause; otherwise constant.
+std::unique_ptr<ArrivalSource> MakeGeneratedSource(
+    std::unique_ptr<ConversationSource> conversations, const ArrivalConfig& arrivals,
+    bool has_sessions, std::uint64_t seed);
 
 // The stream's requests at their recorded arrivals, independent of completions.
 std::unique_ptr<ArrivalSource> StreamArrivals(std::unique_ptr<RequestStream> stream);
