@@ -24,7 +24,7 @@ class ArrivalProcess {
 
   ArrivalConfig config_;
   Random random_;
-  double shape_ = 1;  // of gamma and Weibull gaps
+  double shape_ = 1;  // shape parameter of gamma and Weibull gaps
   double scale_ = 1;  // seconds
   double ramp_mass_ = 0;
   TimePoint last_ = kTimeZero;

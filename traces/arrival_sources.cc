@@ -91,7 +91,7 @@ class GeneratedSource final : public ArrivalSource {
     }
   };
 
-  // When user k of n starts, evenly spread over a ramp.
+  // Start time of a user: `users` of them start evenly spread over a ramp.
   static Duration Spread(Duration ramp, std::int64_t user, std::int64_t users) {
     __extension__ using Wide = __int128;
     return Duration{static_cast<std::int64_t>(Wide{ramp.count()} * user / users)};
@@ -159,7 +159,7 @@ class GeneratedSource final : public ArrivalSource {
   std::optional<TimePoint> next_start_;  // open loop
   std::vector<Event> events_;            // a heap by Event::Later
   std::uint64_t scheduled_ = 0;
-  IdWindow<Conversation> outstanding_;  // as they are after the turn taken
+  IdWindow<Conversation> outstanding_;  // their states after the turn that was taken
   Conversation start_;                  // begun, its first turn not taken yet
   bool has_start_ = false;
   bool ended_ = false;  // no more conversations begin

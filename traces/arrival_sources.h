@@ -29,18 +29,18 @@ std::unique_ptr<ArrivalSource> StreamArrivals(std::unique_ptr<RequestStream> str
 std::unique_ptr<ArrivalSource> MergeArrivals(std::vector<std::unique_ptr<ArrivalSource>> sources);
 
 // The first `requests` requests that arrive before `duration`; 0 = no limit. Its Peek() throws
-// InputError (usage) for one that arrives beyond 126 years.
+// InputError (usage) for a request that arrives beyond 126 years.
 std::unique_ptr<ArrivalSource> LimitArrivals(std::unique_ptr<ArrivalSource> source,
                                              std::int64_t requests, Duration duration);
 
 // Delays arrivals while `in_flight_max` requests are outstanding. A delayed request arrives when
-// another one completes. REQUIRES: in_flight_max >= 1.
+// an outstanding one completes. REQUIRES: in_flight_max >= 1.
 std::unique_ptr<ArrivalSource> CapInFlight(std::unique_ptr<ArrivalSource> source,
                                            std::int32_t in_flight_max);
 
 // Request i, counted from 0, gets the content of prompt i mod `prompts`, in chunks of 16 tokens:
-// requests of the same prompt share it as far as the shorter one reaches. Outputs are shared with
-// nobody. REQUIRES: prompts >= 1.
+// requests of the same prompt share it as far as the shorter one reaches. Outputs share no
+// content. REQUIRES: prompts >= 1.
 std::unique_ptr<ArrivalSource> CyclePrompts(std::unique_ptr<ArrivalSource> source,
                                             std::int32_t prompts);
 

@@ -23,7 +23,7 @@ namespace {
 // Stands for a column that the layout does not know.
 constexpr CsvColumn kIgnored{"", ColumnMeaning::kUnused};
 
-// The first column of a data frame that was written with its row numbers.
+// True for the first column of a data frame that was written with its row numbers.
 bool NumbersRows(std::string_view name) { return name.empty() || name == "Unnamed: 0"; }
 
 const CsvColumn* FindColumn(const CsvLayout& layout, std::string_view name) {
@@ -45,7 +45,7 @@ bool Fits(const CsvLayout& layout, const std::vector<std::string_view>& names) {
   });
 }
 
-// The names of a header. RFC 4180 leaves the separator open.
+// The column names of a header with any separator: RFC 4180 leaves it open.
 std::vector<std::string_view> NamesOf(std::string_view header, CsvCells& cells) {
   cells.Split(header, CsvSeparator(header));
   return cells.cells();
@@ -206,8 +206,8 @@ class CsvTraceReader final : public TraceReader {
     return true;
   }
 
-  // What the row's states and errors say; kNothing if there are columns of states and all are empty
-  // in this row. Such a row is a failed request where other rows of the file have a state.
+  // Outcome that the row's states and errors state; kNothing if the file has columns of states and
+  // all are empty in this row. Such a row is a failed request if other rows have a state.
   Outcome ReadOutcome() {
     Outcome outcome = has_status_ ? Outcome::kNothing : Outcome::kSuccess;
     for (std::size_t i = 0; i < header_.columns.size(); ++i) {
@@ -252,7 +252,7 @@ class CsvTraceReader final : public TraceReader {
     }
   }
 
-  // The next of the deferred rows, if no row of the file has a state. REQUIRES: at its end.
+  // Takes the next deferred row, if no row of the file has a state. REQUIRES: all rows are read.
   bool NextDeferred(TracedRequest& request) {
     if (has_states_) {
       if (unstated_ > 0 && options_.failed_rows == FailedRows::kRefuse) {
@@ -468,7 +468,7 @@ class CsvTraceReader final : public TraceReader {
   std::string last_group_;
   Duration origin_{};
   TraceReadCounts counts_;
-  bool has_states_ = false;  // of a row so far
+  bool has_states_ = false;  // a row so far has a state
   std::int64_t unstated_ = 0;
   std::int64_t first_unstated_line_ = 0;
   std::vector<TracedRequest> deferred_;  // rows without a state, while no row has one

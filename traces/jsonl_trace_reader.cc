@@ -41,7 +41,7 @@ class JsonlTraceReader final : public TraceReader {
   [[nodiscard]] bool may_be_cut() const override { return false; }  // objects are whole
 
  private:
-  // Replaces requests_ by those of the next line; false at the end.
+  // Replaces requests_ by the requests of the next line; false at the end.
   bool ReadLine() {
     std::string_view line;
     next_ = 0;
@@ -121,7 +121,7 @@ class JsonlTraceReader final : public TraceReader {
     return request;
   }
 
-  // The content of the prompt and, where it is known too, of the output behind it.
+  // Names the content of the prompt and, if it is known too, of the output after it.
   void NameChunks(const JsonRequestFields& fields, TracedRequest& request) const {
     std::vector<std::uint64_t> tokens;
     ReadIds(fields, layout_.prompt_ids_key, tokens);
@@ -134,7 +134,7 @@ class JsonlTraceReader final : public TraceReader {
     const auto end = std::min<std::size_t>(
         tokens.size(), prompt_tokens + static_cast<std::size_t>(request.output_tokens));
     const auto chunk_tokens = static_cast<std::size_t>(layout_.prefix_chunk_tokens);
-    std::uint64_t content = 0;  // of all tokens so far
+    std::uint64_t content = 0;  // hash of all tokens so far
     for (std::size_t i = 0; i < end; ++i) {
       content = MixWords(content, tokens[i] + 1);
       if ((i + 1) % chunk_tokens == 0) request.prefix_chunks.push_back(content);
@@ -157,7 +157,7 @@ class JsonlTraceReader final : public TraceReader {
 
   std::unique_ptr<LineReader> lines_;
   const JsonlLayout& layout_;
-  std::vector<TracedRequest> requests_;  // of the last line
+  std::vector<TracedRequest> requests_;  // requests of the latest line
   std::size_t next_ = 0;
   std::uint64_t sessions_ = 0;
   ArrivalOrder order_;

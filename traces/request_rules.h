@@ -12,7 +12,8 @@
 
 namespace twin {
 
-// Call for each request in order. Uses a random stream of its own.
+// Rules that a workload applies to each request. Call for each request in order. Uses a random
+// stream of its own.
 class RequestRules {
  public:
   RequestRules(const MaxOutputRule& max_output, const PredictionConfig& prediction,

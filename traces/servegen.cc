@@ -21,7 +21,7 @@
 namespace twin {
 namespace {
 
-constexpr std::size_t kFirstQuantile = 3;  // behind client, window_start_s and field
+constexpr std::size_t kFirstQuantile = 3;  // after client, window_start_s and field
 
 // The probabilities in the names of the columns: q2.5 is 0.025.
 std::vector<double> ReadProbabilities(const CsvTable& table) {
@@ -186,7 +186,7 @@ struct ClientWindow {
   double shape = 1;
   Random gaps{0, ""};     // state before the next gap
   std::int64_t left = 0;  // requests still to come
-  double elapsed = 0;     // of the gaps so far, before rescaling
+  double elapsed = 0;     // sum of the gaps so far, before rescaling
   double to_seconds = 0;  // rescaling of gaps; 0 = equal gaps
   Duration next{};        // arrival in the file's time
 
@@ -291,11 +291,12 @@ class ServeGenRequests final : public ServeGenStream {
     for (std::int64_t i = 0; i <= window.left; ++i) sum += trial.DrawGap();
     const bool usable = sum > 0 && std::isfinite(sum);
     window.to_seconds = usable ? Seconds(kWindow) / sum : 0;
-    ++window.left;  // Advance counts the one it makes
+    ++window.left;  // Advance counts the request that it makes
     Advance(std::move(window));
   }
 
-  // Rounding must not carry a request into the next window.
+  // Moves the client to `seconds` after the window's start. Rounding must not carry the request
+  // into the next window.
   static void MoveTo(ClientWindow& window, double seconds) {
     window.next = window.start + std::min(DurationFromSeconds(seconds), kWindow - Duration{1});
   }
@@ -314,7 +315,7 @@ class ServeGenRequests final : public ServeGenStream {
     std::push_heap(pending_.begin(), pending_.end(), ClientWindow::Later);
   }
 
-  // The client whose lengths are used: itself if it has lengths.
+  // The client whose lengths are used: `client` itself if it has lengths.
   std::uint32_t LengthsOf(std::uint32_t client) {
     const auto [place, added] = lender_.try_emplace(client, client);
     if (added && !lengths_.Has(client)) {

@@ -12,8 +12,8 @@
 namespace twin {
 namespace {
 
-// Small letters without blanks and quotes around them; _ and - between letters are blanks, and a
-// path of names ("Status.COMPLETED") is its last one.
+// Words in small letters, without blanks and quotes around them. In a status, _ and - are blanks,
+// and a dotted name ("Status.COMPLETED") counts as its last part.
 constexpr std::string_view kNothing[] = {
     "",       "-",      "--",      ".",       "?",       "[]",          "{}",
     "()",     "na",     "n/a",     "#n/a",    "#na",     "#n/a n/a",    "<na>",

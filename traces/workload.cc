@@ -37,7 +37,7 @@ RequestShape ApplyPreset(RequestShape shape, WorkloadPreset preset) {
   return shape;
 }
 
-// Drawn requests get their prediction when they are shown, because a turn may be drawn repeatedly.
+// Adds predictions to drawn requests when they are shown, because a turn may be drawn repeatedly.
 class PredictedSource final : public ArrivalSource {
  public:
   PredictedSource(std::unique_ptr<ArrivalSource> source, const RequestRules& rules)
@@ -46,7 +46,7 @@ class PredictedSource final : public ArrivalSource {
   const TracedRequest* Peek() override {
     const TracedRequest* next = source_->Peek();
     if (next == nullptr) return nullptr;
-    RequestRules rules = rules_;  // drawn for good by Take()
+    RequestRules rules = rules_;  // a copy: only Take() advances the random numbers
     request_ = *next;
     rules.ApplyPrediction(request_);
     return &request_;
@@ -172,7 +172,7 @@ class CutTrace final : public RequestStream {
   [[nodiscard]] Duration Scaled(Duration arrival) const {
     if (config_.rate_scale == 1) return arrival;
     const double ns = static_cast<double>(arrival.count()) / config_.rate_scale;
-    return DurationFromNanoseconds(std::min(ns, 5e18));  // CheckArrival refuses what is cut
+    return DurationFromNanoseconds(std::min(ns, 5e18));  // CheckArrival refuses a cut value
   }
 
   void CheckArrival(TimePoint arrival) const {
@@ -204,7 +204,7 @@ class CutTrace final : public RequestStream {
   std::int32_t pass_ = 1;
   std::int64_t emitted_ = 0;
   std::int64_t emitted_of_pass_ = 0;
-  std::optional<Duration> origin_;  // of the trace's clock: where the run begins
+  std::optional<Duration> origin_;  // time of the trace's clock at which the run begins
   TimePoint offset_ = kTimeZero;
   TimePoint first_ = kTimeZero;
   TimePoint last_ = kTimeZero;
