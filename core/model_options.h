@@ -10,7 +10,19 @@ namespace twin {
 // Implementations of attention on CUDA devices. kGeneric supports every shape; the others are
 // FlashInfer kernels.
 enum class AttentionKernel : std::uint8_t { kGeneric, kFa2, kFa3, kCudaCore };
-std::string_view Name(AttentionKernel kernel);
+constexpr std::string_view Name(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::kGeneric:
+      return "generic";
+    case AttentionKernel::kFa2:
+      return "fa2";
+    case AttentionKernel::kFa3:
+      return "fa3";
+    case AttentionKernel::kCudaCore:
+      return "cuda_core";
+  }
+  return "";
+}
 
 // How a model is computed, on all its ranks. All of it is for CUDA devices.
 struct ModelOptions {

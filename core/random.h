@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/time.h"
+
 namespace twin {
 
 // The next value of splitmix64 (Steele, Lea, Flood, OOPSLA 2014); advances `state`.
@@ -127,5 +129,22 @@ class WeightedChoice {
  private:
   std::vector<double> cumulative_;
 };
+
+// A distribution of pauses or delays.
+struct DurationDistribution {
+  enum class Kind : std::uint8_t {
+    kConstant,     // mean
+    kExponential,  // mean
+    kLogNormal,    // mean, and the coefficient of variation cv
+  };
+  Kind kind = Kind::kConstant;
+  Duration mean{0};
+  double cv = 1;
+
+  bool operator==(const DurationDistribution&) const = default;
+};
+
+// A draw, cut at 126 years. REQUIRES: mean and cv are not negative.
+Duration DrawDuration(const DurationDistribution& config, Random& random);
 
 }  // namespace twin

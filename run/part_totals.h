@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "config/perfetto_writer.h"
-#include "core/step_times.h"
-#include "run/record/part_rows.h"
+#include "core/step_parts.h"
 #include "run/record/summary.h"
+#include "run/record/table_rows.h"
 
 namespace twin::run {
 

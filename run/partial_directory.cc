@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "core/files/output_target.h"
-#include "core/files/process_number.h"
 #include "core/input_error.h"
 
 namespace twin::run {

@@ -10,9 +10,8 @@
 #include "config/perfetto_writer.h"
 #include "config/record_file.h"
 #include "run/deployment.h"
-#include "run/record/request_rows.h"
 #include "run/record/series.h"
-#include "run/record/step_rows.h"
+#include "run/record/table_rows.h"
 #include "run/run_directory.h"
 #include "run/run_metrics.h"
 

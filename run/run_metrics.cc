@@ -4,7 +4,6 @@
 #include <initializer_list>
 
 #include "run/deployed_groups.h"
-#include "run/record/ratio.h"
 
 namespace twin::run {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/duration_distribution.h"
+#include "core/random.h"
 #include "core/time.h"
 
 namespace twin {

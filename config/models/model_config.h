@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "config/models/int4_layout.h"
 #include "config/models/model_family.h"
 #include "config/models/rope_config.h"
 #include "core/activation.h"
@@ -17,6 +16,17 @@ namespace twin {
 // Where a layer has its norms: before each half, behind each residual addition, or both before and
 // behind each half (gemma2).
 enum class NormPlacement : std::uint8_t { kBefore, kBehindSum, kAround };
+
+// Layout in which a checkpoint stores weights in 4 bits.
+struct Int4Layout {
+  enum class Kind : std::uint8_t { kGptq, kAwq };
+  Kind kind = Kind::kGptq;
+  std::int32_t group = 128;     // inputs that share a scale and a zero point; 0 = all of them
+  bool zero_minus_one = false;  // zero points are stored less 1
+  bool symmetric = false;       // all zero points are 8, whether stored as 8 or as 7
+
+  bool operator==(const Int4Layout&) const = default;
+};
 
 // The simulator uses `shape` alone; executors use everything. Some configs can be simulated but not
 // computed (exec/model/model_config.h).

@@ -14,7 +14,6 @@
 
 #include "core/check.h"
 #include "core/files/output_target.h"
-#include "core/files/process_number.h"
 #include "core/input_error.h"
 
 namespace twin {

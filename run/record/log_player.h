@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "run/record/log_page.h"
+#include "run/record/replica_log.h"
 #include "run/record/run_listener.h"
 
 namespace twin {

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "run/record/ratio.h"
-
 namespace twin {
 
 void MetricsCollector::OnArrived(TimePoint now, const RequestLife& life) {

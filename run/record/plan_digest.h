@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "core/hash.h"
-#include "core/hex.h"
 #include "run/record/plan_encoding.h"
 #include "run/record/run_observer.h"
 

@@ -8,8 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "run/record/ratio.h"
-
 namespace twin {
 namespace {
 

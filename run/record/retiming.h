@@ -30,7 +30,6 @@
 #include <vector>
 
 #include "core/step_parts.h"
-#include "core/step_times.h"
 #include "core/time.h"
 #include "run/record/recorded_run.h"
 #include "run/record/run_observer.h"
