@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
+#include <iterator>
 #include <map>
 
 #include "core/step_parts.h"
@@ -23,8 +24,7 @@ constexpr std::array kLatencies = {
                     "t_i - t_(i-1), i >= 2"},
     LatencyQuantity{"e2el", "end-to-end latency of a completed request", "c - a"},
     LatencyQuantity{"queue", "queueing delay of a completed request", "s - a"},
-    LatencyQuantity{"longest_itl", "longest stall of a request with n >= 2",
-                    "max_i (t_i - t_(i-1))"},
+    LatencyQuantity{"longest_itl", "longest ITL of a request with n >= 2", "max_i (t_i - t_(i-1))"},
 };
 
 // Where the system has a boundary between clients and engine, and where clients wait for a limit of
@@ -63,31 +63,33 @@ constexpr std::array kStatistics = {
     Statistic{"max", "maximum", 0},
 };
 
-constexpr std::array<std::string_view, 25> kHeadline = {"completed",
-                                                        "rejected",
-                                                        "cancelled",
-                                                        "unanswered_share",
-                                                        "mean_ttft_ms",
-                                                        "p50_ttft_ms",
-                                                        "p99_ttft_ms",
-                                                        "mean_tpot_ms",
-                                                        "p99_tpot_ms",
-                                                        "mean_itl_ms",
-                                                        "p99_itl_ms",
-                                                        "mean_e2el_ms",
-                                                        "p99_e2el_ms",
-                                                        "request_throughput",
-                                                        "request_goodput",
-                                                        "output_throughput",
-                                                        "mean_kv_used_share",
-                                                        "max_kv_used_share",
-                                                        "prefix_hit_share",
-                                                        "preemptions",
-                                                        "swaps",
-                                                        "mean_batch_tokens",
-                                                        "steps",
-                                                        "run_seconds",
-                                                        "digest"};
+constexpr std::string_view kHeadline[] = {
+    "completed",
+    "rejected",
+    "cancelled",
+    "unanswered_share",
+    "mean_ttft_ms",
+    "p50_ttft_ms",
+    "p99_ttft_ms",
+    "mean_tpot_ms",
+    "p99_tpot_ms",
+    "mean_itl_ms",
+    "p99_itl_ms",
+    "mean_e2el_ms",
+    "p99_e2el_ms",
+    "request_throughput",
+    "request_goodput",
+    "output_throughput",
+    "mean_kv_used_share",
+    "max_kv_used_share",
+    "prefix_hit_share",
+    "preemptions",
+    "swaps",
+    "mean_batch_tokens",
+    "steps",
+    "run_seconds",
+    "digest",
+};
 
 // Plain keys, in the order of summary.json; latencies stand between the two lists.
 const std::vector<Metric>& RequestCounts() {
@@ -157,7 +159,7 @@ const std::vector<Metric>& NormalizedLatencies() {
 
 const std::vector<Metric>& Work() {
   static const std::vector<Metric> metrics = {
-      {"stalls", "tokens", "gaps between tokens longer than metrics.stall_threshold_s",
+      {"stalls", "tokens", "ITLs longer than metrics.stall_threshold_s",
        "count of itl > threshold"},
       {"steps", "steps", "steps that ended, those without work too", ""},
       {"preemptions", "preemptions", "requests that lost their memory while running",
@@ -429,10 +431,11 @@ bool IsByTenant(std::string_view name) {
 }
 
 bool IsByGroup(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kOfReplicas = {
-      "replicas",  "kv_blocks", "steps", "computed_prefill_tokens", "computed_decode_tokens",
-      "busy_share"};
-  return std::ranges::find(kOfReplicas, name) != kOfReplicas.end() || IsByTenant(name);
+  constexpr std::string_view kOfReplicas[] = {
+      "replicas",   "kv_blocks", "steps", "computed_prefill_tokens", "computed_decode_tokens",
+      "busy_share",
+  };
+  return std::ranges::find(kOfReplicas, name) != std::end(kOfReplicas) || IsByTenant(name);
 }
 
 std::span<const std::string_view> HeadlineMetrics() { return kHeadline; }
