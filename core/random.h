@@ -19,7 +19,7 @@ std::uint64_t NextSplitMix64(std::uint64_t& state);
 
 // A stream of random numbers: xoshiro256++ (Blackman and Vigna, ACM TOMS 2021), with its state
 // filled by splitmix64 from the seed and the stream's name. Streams with different names are
-// independent, so that a new consumer does not shift the numbers of the others. A copy continues
+// independent, so that a new consumer does not shift the numbers of existing ones. A copy continues
 // the same sequence.
 //
 // Allocates no memory. Distributions use only +, -, *, / and log, exp, pow, sqrt of <cmath>; their
@@ -110,7 +110,7 @@ class QuantileDistribution {
   // REQUIRES: equal sizes >= 1; probabilities rise strictly within [0, 1]; values never decrease.
   QuantileDistribution(std::span<const double> probabilities, std::span<const double> values);
 
-  // The value at probability u in [0, 1]. Outside the given points: that of the nearest one.
+  // The value at probability u in [0, 1]. Outside the given points: the nearest point's value.
   [[nodiscard]] double At(double u) const;
   double Draw(Random& random) const { return At(random.UnitReal()); }
 

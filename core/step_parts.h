@@ -19,7 +19,7 @@ enum class StepPart : std::uint8_t {
   kOther,          // norms, rotary embedding, cache writes, activations, and the remaining time
   kSampling,       // choice of tokens from logits
   kDelivery,       // from the end of the step to the instant that tells the engine its results
-  kClocks,  // lower clocks of a warm device; predicted only, the other parts are of a rested one
+  kClocks,  // lower clocks of a warm device; predicted only: the other parts assume a rested one
 };
 
 constexpr std::size_t kStepPartCount = 9;

@@ -16,7 +16,7 @@ struct Kind {
   std::string_view name;
 };
 
-// The file formats' specifications name these bytes.
+// First bytes of files that hold no text, as the specifications of their formats name them.
 constexpr Kind kKinds[] = {
     {"PAR1"sv, "a Parquet file"},
     {"ARROW1"sv, "an Arrow (Feather) file"},
@@ -48,7 +48,7 @@ constexpr Kind kKinds[] = {
     {"\xFE\xFF"sv, "text in UTF-16"},
 };
 
-// ASCII in UTF-16 without a byte order mark: every other byte is 0.
+// True for ASCII in UTF-16 without a byte order mark: every other byte is 0.
 bool AlternatesWithZero(std::string_view text, std::size_t zero) {
   constexpr std::size_t kLook = 8;
   if (text.size() < kLook) return false;

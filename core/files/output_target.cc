@@ -61,7 +61,7 @@ OutputTarget FindOutputTarget(const fs::path& path) {
                           path.string());
 }
 
-std::optional<int> NumberBehind(std::string_view stem, std::string_view name) {
+std::optional<int> NumberAfter(std::string_view stem, std::string_view name) {
   if (!name.starts_with(stem)) return std::nullopt;
   int number = 0;
   const char* const end = name.data() + name.size();
