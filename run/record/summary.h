@@ -52,7 +52,7 @@ class Summary {
 };
 
 // One JSON object, one entry per line, in order. Numbers in the shortest form that reads back
-// equal; undefined and infinite ones as null.
+// equal; undefined and infinite numbers as null.
 void WriteJson(std::ostream& out, const Summary& summary);
 
 // The quotient of two counts or times; NaN, which is written as undefined, unless the denominator

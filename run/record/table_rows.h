@@ -13,7 +13,6 @@
 namespace twin {
 
 // requests.csv: one row per request, in the order in which they leave.
-//
 // Columns: RequestColumns(further) of csv_columns.h; latencies are the client's. Cells that are
 // undefined for a request are empty. Times are exact to the nanosecond, except tpot_ms, which is
 // rounded to it. Borrows the stream.
@@ -24,7 +23,7 @@ class RequestRows : public RunListener {
 
   void OnEnded(const RequestLife& life) override { Write(life); }
 
-  // For requests that are unfinished when the run ends; ended ones are written by OnEnded.
+  // Writes a request that is unfinished when the run ends; OnEnded() writes ended requests.
   void Write(const RequestLife& life);
 
  private:
@@ -34,7 +33,6 @@ class RequestRows : public RunListener {
 };
 
 // steps.csv: one row per step, in the order in which they end.
-//
 // Columns: StepColumns(further) of csv_columns.h. Borrows the stream.
 class StepRows : public RunListener {
  public:
@@ -51,7 +49,6 @@ class StepRows : public RunListener {
 
 // parts.csv: the parts of the time of each step, one row per step, of a replica in the order of its
 // steps.
-//
 // Columns: PartColumns(further) of csv_columns.h. Borrows the stream.
 class PartRows {
  public:
