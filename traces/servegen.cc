@@ -196,7 +196,7 @@ struct ClientWindow {
   }
 };
 
-class ServeGenRequests final : public ServeGenStream {
+class ServeGenRequests final : public RequestStream {
  public:
   ServeGenRequests(const ServeGenConfig& config, const RequestRules& rules, std::uint64_t seed)
       : config_(config),
@@ -227,8 +227,6 @@ class ServeGenRequests final : public ServeGenStream {
       return true;
     }
   }
-
-  [[nodiscard]] const ServeGenCounts& counts() const override { return counts_; }
 
  private:
   bool End() const {
@@ -319,7 +317,6 @@ class ServeGenRequests final : public ServeGenStream {
   std::uint32_t LengthsOf(std::uint32_t client) {
     const auto [place, added] = lender_.try_emplace(client, client);
     if (added && !lengths_.Has(client)) {
-      ++counts_.clients_without_lengths;
       const std::vector<std::uint32_t> lenders = lengths_.clients();
       Random random(MixWords(seed_, client), "servegen lender");
       place->second = lenders[static_cast<std::size_t>(
@@ -330,12 +327,8 @@ class ServeGenRequests final : public ServeGenStream {
 
   bool SetLengths(std::uint32_t client, Duration at, TracedRequest& request) {
     const std::uint32_t lender = LengthsOf(client);
-    if (lender != client) {
-      if (config_.missing_lengths == ServeGenConfig::MissingLengths::kSkip) {
-        ++counts_.requests_skipped;
-        return false;
-      }
-      ++counts_.requests_borrowed;
+    if (lender != client && config_.missing_lengths == ServeGenConfig::MissingLengths::kSkip) {
+      return false;
     }
     const auto [prompt, output] = lengths_.Draw(lender, at, config_.dependence, length_random_);
     request.prompt_tokens = prompt;
@@ -371,14 +364,13 @@ class ServeGenRequests final : public ServeGenStream {
   Duration window_start_{};
   std::vector<ClientWindow> pending_;  // a heap by ClientWindow::Later
   std::map<std::uint32_t, std::uint32_t> lender_;
-  ServeGenCounts counts_;
   std::int64_t emitted_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<ServeGenStream> OpenServeGen(const ServeGenConfig& config,
-                                             const RequestRules& rules, std::uint64_t seed) {
+std::unique_ptr<RequestStream> OpenServeGen(const ServeGenConfig& config, const RequestRules& rules,
+                                            std::uint64_t seed) {
   return std::make_unique<ServeGenRequests>(config, rules, seed);
 }
 
