@@ -80,7 +80,7 @@ std::optional<GroupMeter> MeterOfGroups(const Deployment& deployment) {
   for (const EngineGroup& group : EnginesOf(deployment)) {
     groups.push_back({group.replicas, group.engine.kv.blocks});
   }
-  return GroupMeter(groups, MetricsOf(deployment).OfRequests());
+  return GroupMeter(groups, MetricsOf(deployment).RequestConfig());
 }
 
 // `further`: null where a run has no such listener.

@@ -31,6 +31,6 @@ class ArrivalProcess {
 };
 
 // The Weibull shape whose coefficient of variation is cv, between 0.01 and 100.
-double WeibullShapeOfCv(double cv);
+double FindWeibullShape(double cv);
 
 }  // namespace twin

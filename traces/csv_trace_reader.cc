@@ -225,7 +225,7 @@ class CsvTraceReader final : public TraceReader {
   }
 
   static Outcome OutcomeOfField(const Field& field, ColumnMeaning meaning) {
-    if (meaning == ColumnMeaning::kStatus) return OutcomeOf(field.text);
+    if (meaning == ColumnMeaning::kStatus) return FindOutcome(field.text);
     const bool error = meaning == ColumnMeaning::kError && NamesError(field.text);
     return error ? Outcome::kFailure : Outcome::kNothing;
   }

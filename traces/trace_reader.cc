@@ -55,7 +55,7 @@ std::string SkippedText(const TraceReadCounts& counts) {
                      causes);
 }
 
-std::string NoteOf(const TraceReadCounts& counts) {
+std::string NoteText(const TraceReadCounts& counts) {
   std::string note = SkippedText(counts);
   if (counts.unwaited == 0) return note;
   if (!note.empty()) note += "; ";

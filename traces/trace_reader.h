@@ -48,7 +48,7 @@ std::string SkippedText(const TraceReadCounts& counts);
 
 // Note for readers of the trace's numbers: skipped rows and requests that do not wait; empty if
 // there are neither.
-std::string NoteOf(const TraceReadCounts& counts);
+std::string NoteText(const TraceReadCounts& counts);
 
 // Reads one file as a stream; memory does not grow with the file. Errors are InputErrors that name
 // file, line and field.

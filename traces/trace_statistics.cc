@@ -5,7 +5,7 @@
 
 namespace twin {
 
-Percentiles PercentilesOf(const Sketch& sketch) {
+Percentiles ComputePercentiles(const Sketch& sketch) {
   return {sketch.mean(), sketch.Quantile(0.5), sketch.Quantile(0.9), sketch.Quantile(0.99),
           sketch.maximum()};
 }

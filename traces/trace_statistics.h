@@ -24,7 +24,7 @@ struct Percentiles {
 };
 
 // REQUIRES: the sketch is not empty.
-Percentiles PercentilesOf(const Sketch& sketch);
+Percentiles ComputePercentiles(const Sketch& sketch);
 
 // Index of dispersion: variance over mean of the number of arrivals in adjacent windows. The first
 // window begins at the first arrival; incomplete windows are ignored. Poisson arrivals have 1.

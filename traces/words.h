@@ -15,9 +15,9 @@ enum class Outcome : std::uint8_t { kNothing, kSuccess, kFailure, kUnknown };
 
 // Outcome that a status stands for: a word, a code of HTTP (200, 200.0, "200 OK"), or an exit code,
 // of which 0 is success.
-Outcome OutcomeOf(std::string_view status);
+Outcome FindOutcome(std::string_view status);
 
-// The statuses that OutcomeOf() knows, for error messages.
+// The statuses that FindOutcome() knows, for error messages.
 inline constexpr std::string_view kStatusesAllowed =
     "a code (0 and 200 to 299 are success) or a word such as ok, success, completed, true, failed, "
     "error, timeout, cancelled, false";

@@ -149,7 +149,7 @@ bool NamesModelPath(std::string_view model) { return model.find('/') != std::str
 
 ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
   if (!NamesModelPath(model)) return OfPreset(model);
-  const std::string_view preset = PresetOfCheckpoint(model);
+  const std::string_view preset = FindCheckpointPreset(model);
   if (!preset.empty() && IsMissing(model)) return OfPreset(preset);
   ModelConfig config = ReadHfConfig(model);
   const bool has_cost =
@@ -169,7 +169,7 @@ ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
   return ReadNamedModel(model, has_weight_dtype).shape;
 }
 
-std::string_view PresetOfCheckpoint(std::string_view path) {
+std::string_view FindCheckpointPreset(std::string_view path) {
   const std::string name = LowerCaseEnd(path, 2);
   for (const std::string_view preset : ModelPresetNames()) {
     const auto is_checkpoint = [&](const Checkpoints& known) {

@@ -16,7 +16,7 @@ bool NamesModelPath(std::string_view model);
 // The preset with exactly the shape of a hub's repository, by the last two parts of `path`:
 // "qwen3-14b" for "Qwen/Qwen3-14B", "llama-3.1-8b" for "meta-llama/Llama-3.1-8B-Instruct". Empty
 // for any other repository, such as one with quantised weights.
-std::string_view PresetOfCheckpoint(std::string_view path);
+std::string_view FindCheckpointPreset(std::string_view path);
 
 // The model that a simulation names: a preset, a file, or, if there is no such file, the preset of
 // that checkpoint. A preset sets the shape alone. Weights in a format that has no cost model (int4,

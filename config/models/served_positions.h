@@ -29,6 +29,6 @@ struct ServedPositions {
   std::int32_t at_start = 0;  // without a setting of the operator; at most `most`
 };
 
-ServedPositions PositionsOf(const ModelConfig& model, PositionRule rule);
+ServedPositions FindServedPositions(const ModelConfig& model, PositionRule rule);
 
 }  // namespace twin

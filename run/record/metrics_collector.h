@@ -24,7 +24,7 @@ struct MetricsConfig {
   bool client_waits = false;  // clients have a limit of requests in flight, for which they wait
   bool streamed = true;       // clients get tokens one by one; false: answers in one piece
 
-  [[nodiscard]] RequestMetrics::Config OfRequests() const {
+  [[nodiscard]] RequestMetrics::Config RequestConfig() const {
     return {goal, boundary, client_waits, streamed};
   }
 };
@@ -48,7 +48,7 @@ class MetricsCollector : public RunListener {
  public:
   explicit MetricsCollector(const MetricsConfig& config)
       : config_(config),
-        requests_(config.OfRequests()),
+        requests_(config.RequestConfig()),
         work_(static_cast<std::size_t>(config.replicas)) {}
 
   void OnArrived(TimePoint now, const RequestLife& life) override;

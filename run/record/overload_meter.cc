@@ -57,7 +57,7 @@ Trend FitTrend(std::span<const double> values) {
 
 }  // namespace
 
-Overload TrendOf(std::span<const double> backlog, double spacing_s, double rate) {
+Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double rate) {
   CHECK(backlog.size() >= 3);
   const Trend trend = FitTrend(backlog);
   const bool grows = trend.slope / spacing_s > kSlopeMin * rate;
@@ -173,7 +173,7 @@ Overload OverloadMeter::VerdictOfBacklog() const {
     if (bin >= first && (bin - first) % bins == 0) backlog.push_back(waiting);
     waiting += bins_[bin].arrivals - bins_[bin].departures;
   }
-  return TrendOf(backlog, SecondsPerBin() * static_cast<double>(bins), offered_rate());
+  return EstimateTrend(backlog, SecondsPerBin() * static_cast<double>(bins), offered_rate());
 }
 
 void OverloadMeter::Summarise(Summary& summary) const {

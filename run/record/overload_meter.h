@@ -22,7 +22,7 @@ enum class Overload : std::uint8_t { kNo, kUndecided, kYes };
 // second: overloaded if z > 3 and the slope exceeds 1 % of the rate, undecided if 1 < z. At exactly
 // capacity z has a standard deviation of 1.1.
 // REQUIRES: at least three values.
-Overload TrendOf(std::span<const double> backlog, double spacing_s, double rate);
+Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double rate);
 
 // Watches arrivals and departures. The time after the last arrival does not count, nor does the
 // time in which the system fills: the first tenth of the arrivals, or twice the time that requests

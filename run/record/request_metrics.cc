@@ -70,7 +70,7 @@ RequestMetrics::Answers& RequestMetrics::Answers::operator+=(const Answers& othe
 
 void RequestMetrics::End(const RequestLife& life, const RateWindow& window) {
   if (life.measured) EndMeasured(life, window);
-  if (life.status != RequestStatus::kCompleted || !window.BeginsBeforeEndOf(life)) return;
+  if (life.status != RequestStatus::kCompleted || !window.BeginsBefore(life)) return;
   const Answers answer{
       .completed = 1,
       .good = config_.goal.Keeps(life) ? 1 : 0,

@@ -40,7 +40,7 @@ class RateWindow {
   [[nodiscard]] TimePoint begin() const { return begin_; }
   [[nodiscard]] TimePoint end() const { return end_; }
   // Whether the request completed after the begin. REQUIRES: it completed.
-  [[nodiscard]] bool BeginsBeforeEndOf(const RequestLife& life) const {
+  [[nodiscard]] bool BeginsBefore(const RequestLife& life) const {
     return life.measured || life.last_received() > begin_;
   }
 

@@ -37,7 +37,7 @@ void RequestTracker::OnInstant(const Instant& instant) {
   TakeEvents(now, instant.events);
 }
 
-TrackerConfig RequestTracker::ConfigOf(std::int32_t replica) const {
+TrackerConfig RequestTracker::ReplicaConfig(std::int32_t replica) const {
   TrackerConfig config = config_;
   config.kv_blocks = BlocksOf(replica);
   config.blocks_by_replica.clear();

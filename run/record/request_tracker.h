@@ -72,7 +72,7 @@ class RequestTracker : public RunObserver {
     --load_.waiting;
   }
   // Configuration of a tracker for this replica alone.
-  [[nodiscard]] TrackerConfig ConfigOf(std::int32_t replica) const;
+  [[nodiscard]] TrackerConfig ReplicaConfig(std::int32_t replica) const;
 
   // Requests that have arrived and not left (with kBatchEnd: whose tokens are not visible yet).
   [[nodiscard]] std::int64_t live() const { return static_cast<std::int64_t>(tracks_.size()); }

@@ -129,7 +129,7 @@ TEST(LlmServingSimTraceTest, SessionsAreRequestsOfOneClient) {
   TracedRequest second = Plain(std::chrono::seconds(7), 20, 3);
   first.session = second.session = 1;
   EXPECT_EQ(ReadAll(*reader), (std::vector{first, Plain(std::chrono::seconds(6), 30, 4), second}));
-  EXPECT_EQ(NoteOf(reader->counts()),
+  EXPECT_EQ(NoteText(reader->counts()),
             "1 of 3 requests follow the answer of another one, and arrive as if that took no time");
   EXPECT_THAT(ErrorOf(R"({"workflow_id":"w","arrival_time_ns":0,"nodes":[]})"),
               HasSubstr("trace:1: nodes: a workflow"));
