@@ -128,7 +128,7 @@ ModelSpec NamedModel(proto::Experiment& message) {
   const proto::System& system = message.system();
   if (system.model().empty()) return {};
   ModelConfig model = ReadNamedModel(system.model(), system.model_shape().has_weight_dtype());
-  const ServedPositions positions = PositionsOf(model, PositionRuleOf(message));
+  const ServedPositions positions = FindServedPositions(model, PositionRuleOf(message));
   model.shape.max_position = positions.most;
   if (system.has_server()) CastTo16Bits(model.shape);
   const bool given =

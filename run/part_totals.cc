@@ -8,7 +8,7 @@
 
 #include "config/perfetto_writer.h"
 #include "run/record/csv_columns.h"
-#include "run/record/part_rows.h"
+#include "run/record/table_rows.h"
 
 namespace twin::run {
 

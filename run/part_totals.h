@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "core/ids.h"
-#include "core/step_times.h"
+#include "core/step_parts.h"
 #include "run/record/summary.h"
 
 namespace twin {

@@ -12,7 +12,6 @@
 #include "run/record/metrics_collector.h"
 #include "run/record/overload_meter.h"
 #include "run/record/plan_digest.h"
-#include "run/record/ratio.h"
 #include "run/record/replica_meter.h"
 #include "run/record/request_tracker.h"
 #include "run/record/run_listener.h"
@@ -94,7 +93,7 @@ std::optional<GroupMeter> MeterOfGroups(const Deployment& deployment) {
   for (const EngineGroup& group : deployment.engines()) {
     groups.push_back({group.replicas, group.engine.kv.blocks});
   }
-  return GroupMeter(groups, MetricsOf(deployment).OfRequests());
+  return GroupMeter(groups, MetricsOf(deployment).RequestConfig());
 }
 
 // `further`: null where a run has no such listener.

@@ -9,7 +9,6 @@
 
 #include "apps/serve/http/scarce_memory.h"
 #include "core/hash.h"
-#include "core/hex.h"
 #include "core/letter_case.h"
 #include "core/printable.h"
 
