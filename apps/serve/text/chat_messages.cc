@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/serve/text/template/json_text.h"
 #include "apps/serve/text/template/python_text.h"
+#include "apps/serve/text/template/value_text.h"
 #include "core/input_error.h"
 #include "core/printable.h"
 
