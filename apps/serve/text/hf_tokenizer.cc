@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "apps/serve/text/byte_alphabet.h"
@@ -69,13 +70,50 @@ class HfDetokenizer : public Detokenizer {
 
 }  // namespace
 
+// Remembers the tokens of words, because texts repeat words. Belongs to one model and one thread at
+// a time. Starts anew when full, which bounds its size and drops words that no longer come.
+class HfTokenizer::WordCache {
+ public:
+  static constexpr std::size_t kWordsMax = 10'000;
+  static constexpr std::size_t kWordBytesMax = 256;
+
+  // Appends the tokens of `word` to `tokens`.
+  void Encode(const BpeModel& model, std::string_view word, std::vector<WordToken>& tokens);
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view word) const {
+      return std::hash<std::string_view>()(word);
+    }
+  };
+  std::unordered_map<std::string, std::vector<WordToken>, Hash, std::equal_to<>> words_;
+};
+
+void HfTokenizer::WordCache::Encode(const BpeModel& model, std::string_view word,
+                                    std::vector<WordToken>& tokens) {
+  if (word.size() > kWordBytesMax) {
+    model.Encode(word, tokens);
+    return;
+  }
+  const auto known = words_.find(word);
+  if (known != words_.end()) {
+    tokens.insert(tokens.end(), known->second.begin(), known->second.end());
+    return;
+  }
+  const auto first = static_cast<std::ptrdiff_t>(tokens.size());
+  model.Encode(word, tokens);
+  if (words_.size() >= kWordsMax) words_.clear();
+  words_.emplace(word, std::vector<WordToken>(tokens.begin() + first, tokens.end()));
+}
+
 // Encodes one text.
 class HfTokenizer::Encoder {
  public:
   Encoder(const HfTokenizer& tokenizer, std::string_view text, bool with_offsets, WordCache& cache)
       : tokenizer_(tokenizer), text_(text), with_offsets_(with_offsets), cache_(cache) {}
 
-  // Offsets are in bytes of the text.
+  // The result's `characters` are in bytes of the text.
   Encoding Run() {
     const MatchTime limit(text_.size());
     for (const TextPart& part : tokenizer_.added_.raw().Cut(text_)) {
@@ -187,12 +225,14 @@ HfTokenizer::HfTokenizer(TokenizerJson json, const std::string& where)
   if (model_.MayCutBefore(kMetaspaceCharacter)) cut_before_ = kMetaspaceCharacter;
 }
 
+HfTokenizer::~HfTokenizer() = default;
+
 const std::string* HfTokenizer::SpellingOf(TokenId id) const {
   const AddedToken* added = added_.Find(id);
   return added != nullptr ? &added->content : model_.Spelling(id);
 }
 
-std::unique_ptr<WordCache> HfTokenizer::BorrowCache() const {
+std::unique_ptr<HfTokenizer::WordCache> HfTokenizer::BorrowCache() const {
   const std::lock_guard lock(caches_lock_);
   if (caches_.empty()) return std::make_unique<WordCache>();
   std::unique_ptr<WordCache> cache = std::move(caches_.back());
@@ -241,7 +281,7 @@ void HfTokenizer::TrimSpaces(std::string_view text, const std::vector<Span>& byt
                              Encoding& encoding) const {
   const std::string_view space = SpellingOfByte(' ');
   for (std::size_t k = 0; k < encoding.ids.size(); ++k) {
-    // An added token is what was found, with the white space that it took.
+    // The spelling of an added token is the found text with the white space that it took.
     const std::string_view spelling =
         added_.Find(encoding.ids[k]) != nullptr
             ? text.substr(bytes[k].begin, bytes[k].end - bytes[k].begin)

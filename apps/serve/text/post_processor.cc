@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/serve/text/tokenizer_json.h"
 
 namespace twin::text {
 

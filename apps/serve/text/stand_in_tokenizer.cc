@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/serve/text/tokenizer_json.h"
 #include "apps/serve/text/utf8.h"
 #include "core/hash.h"
 #include "core/input_error.h"

@@ -14,6 +14,7 @@
 namespace twin::text {
 
 using TokenId = std::int32_t;
+inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
 
 // A part of a text: [begin, end).
 struct Span {
