@@ -50,7 +50,7 @@ ordered_json ReadConfig(const fs::path& directory) {
   return config;
 }
 
-// A token is a text, or an object that has the text as content.
+// The special tokens of a configuration, each a text or an object that has the text as content.
 ordered_json SpecialTokens(const ordered_json& config) {
   constexpr std::array<const char*, 7> kFields = {
       "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};

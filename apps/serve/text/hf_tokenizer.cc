@@ -215,7 +215,7 @@ HfTokenizer::HfTokenizer(TokenizerJson json, const std::string& where)
     const std::string* spelling = SpellingOf(static_cast<TokenId>(id));
     if (spelling != nullptr) longest_token_ = std::max(longest_token_, spelling->size());
   }
-  for (const auto* ids : {&post_processor_.before(), &post_processor_.behind()}) {
+  for (const auto* ids : {&post_processor_.before(), &post_processor_.after()}) {
     for (const TokenId id : *ids) {
       if (SpellingOf(id) == nullptr) {
         file.RefuseField("post_processor", fmt::format("its id {} has no token", id));
@@ -266,13 +266,13 @@ Encoding HfTokenizer::EncodeText(std::string_view text, bool add_special_tokens,
   }
   if (!add_special_tokens) return encoding;
   const auto& before = post_processor_.before();
-  const auto& behind = post_processor_.behind();
+  const auto& after = post_processor_.after();
   encoding.ids.insert(encoding.ids.begin(), before.begin(), before.end());
-  encoding.ids.insert(encoding.ids.end(), behind.begin(), behind.end());
+  encoding.ids.insert(encoding.ids.end(), after.begin(), after.end());
   if (with_offsets) {
     auto& spans = encoding.characters;
     spans.insert(spans.begin(), before.size(), Span());
-    spans.insert(spans.end(), behind.size(), Span());
+    spans.insert(spans.end(), after.size(), Span());
   }
   return encoding;
 }

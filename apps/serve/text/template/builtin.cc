@@ -107,7 +107,7 @@ Value MakeRange(Machine& machine, const Value& /*subject*/, const Arguments& arg
   return Value::Sequence({.kind = SequenceKind::kRange, .items = std::move(items)});
 }
 
-// The entries that namespace() and dict() are called with: those of dicts, and named arguments.
+// Entries from the arguments of namespace() and dict(): entries of dicts, then named arguments.
 std::vector<std::pair<Value, Value>> EntriesOf(const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> entries;
   for (const auto& argument : arguments.positional) {
