@@ -96,7 +96,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnAllWritten();
   void EndAnswer();
   void FinishExchange(bool complete, bool timed_out);
-  void Linger();
+  void DrainBeforeClose();
 
   Socket socket_;
   ConnectionHost& host_;
@@ -121,7 +121,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool chunked_ = false;
   bool keep_alive_ = true;
   bool answer_ended_ = false;  // the exchange is over once everything is written
-  bool lingering_ = false;     // takes no request any more, reads on so that the answer arrives
+  bool draining_before_close_ =
+      false;  // takes no request any more, reads on so that the answer arrives
   bool closed_ = false;
 };
 

@@ -13,8 +13,8 @@ namespace {
 
 // Each hears of the end, even if there was no memory for what another one does then.
 template <class... Arguments>
-void Tell(const std::function<void(Arguments...)>& callback,
-          const std::type_identity_t<Arguments>&... arguments) {
+void Notify(const std::function<void(Arguments...)>& callback,
+            const std::type_identity_t<Arguments>&... arguments) {
   try {
     callback(arguments...);
   } catch (const std::bad_alloc&) {
@@ -110,9 +110,9 @@ void Exchange::End(bool complete, bool timed_out) {
   on_drained = nullptr;
   left_ = left;
   const auto ended = std::exchange(on_ended_, nullptr);
-  if (left && closed) Tell(closed);
-  if (done) Tell(done, result_);
-  if (ended) Tell(ended, result_);
+  if (left && closed) Notify(closed);
+  if (done) Notify(done, result_);
+  if (ended) Notify(ended, result_);
 }
 
 }  // namespace twin::serve

@@ -24,7 +24,7 @@ struct HttpLimits {
   std::chrono::milliseconds body_time{30'000};
   std::chrono::milliseconds idle_time{75'000};  // between requests
   std::chrono::milliseconds write_time{30'000};
-  std::chrono::milliseconds linger_time{1'000};  // reading on after the last answer
+  std::chrono::milliseconds drain_before_close_time{1'000};  // reading on after the last answer
 };
 
 }  // namespace twin::serve
