@@ -106,7 +106,7 @@ void ServingFront::Prepare(const Request& exchange, ApiRequest request, double p
   prepared->times.parse = parse_s;
   prepared->times.tokenize = SecondsFrom(begin);
   exchange->Post([this, exchange, prepared] {
-    std::make_shared<Generation>(context_, exchange, std::move(*prepared))->Start();
+    std::make_shared<HttpGeneration>(context_, exchange, std::move(*prepared))->Start();
   });
 }
 

@@ -10,20 +10,22 @@
 #include <variant>
 #include <vector>
 
-#include "apps/serve/protocol/api_request.h"
-#include "apps/serve/protocol/prompt_tokens.h"
+#include "apps/serve/protocol/api_error.h"
 #include "apps/serve/service/service.h"
 #include "apps/serve/text/stop_matcher.h"
 #include "apps/serve/text/tokenizer.h"
 
 namespace twin::serve {
 
+struct ApiRequest;
+struct TokenizedPrompt;
+
 // One of n answers to one of the prompts.
-class Choice {
+class AnswerChoice {
  public:
   // `request` and `tokenizer` must outlive the choice.
-  Choice(std::int32_t index, std::int32_t prompt, const ApiRequest& request,
-         const text::Tokenizer& tokenizer);
+  AnswerChoice(std::int32_t index, std::int32_t prompt, const ApiRequest& request,
+               const text::Tokenizer& tokenizer);
 
   // What a batch of tokens added.
   struct Delta {
@@ -88,13 +90,14 @@ class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
   // In front of a choice's first delta: the role, the echoed prompt.
-  virtual void AppendBegin(std::string& out, const Choice& choice) = 0;
-  virtual void AppendDelta(std::string& out, const Choice& choice, const Choice::Delta& delta) = 0;
+  virtual void AppendBegin(std::string& out, const AnswerChoice& choice) = 0;
+  virtual void AppendDelta(std::string& out, const AnswerChoice& choice,
+                           const AnswerChoice::Delta& delta) = 0;
   // Behind all choices, which have their GenerationEnd.
-  virtual void AppendEnd(std::string& out, const std::vector<Choice>& choices) = 0;
+  virtual void AppendEnd(std::string& out, const std::vector<AnswerChoice>& choices) = 0;
   virtual void AppendError(std::string& out, const ApiError& error) = 0;
   // The answer as one JSON text.
-  [[nodiscard]] virtual std::string Whole(const std::vector<Choice>& choices) = 0;
+  [[nodiscard]] virtual std::string Whole(const std::vector<AnswerChoice>& choices) = 0;
 };
 
 // `context` must outlive the format.

@@ -8,14 +8,13 @@
 #include <variant>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "apps/serve/protocol/api_error.h"
-#include "apps/serve/protocol/json_body.h"
 #include "apps/serve/service/service.h"
 #include "apps/serve/text/chat_template.h"
 
 namespace twin::serve {
+
+struct JsonBody;
 
 using text::ChatPrompt;
 
@@ -78,9 +77,5 @@ ParsedRequest ParseGenerate(const JsonBody& body, const run::ServedModel& model)
 // Whether a client's name for the model means this one. Clients that do not know the name send
 // none, "tgi" or "dummy".
 bool NamesModel(const std::string& name, const run::ServedModel& model);
-
-// The parts of messages and templates that /v1/chat/completions and /tokenize share.
-class FieldReader;
-ChatPrompt ReadChatPrompt(FieldReader& reader);
 
 }  // namespace twin::serve

@@ -6,7 +6,8 @@
 
 #include "apps/serve/protocol/api_request.h"
 #include "apps/serve/protocol/field_reader.h"
-#include "apps/serve/protocol/sampling_fields.h"
+#include "apps/serve/protocol/json_body.h"
+#include "apps/serve/protocol/request_fields.h"
 
 namespace twin::serve {
 namespace {

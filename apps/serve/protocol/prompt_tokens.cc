@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
+#include "apps/serve/protocol/api_request.h"
 #include "core/input_error.h"
 
 namespace twin::serve {

@@ -7,11 +7,18 @@
 #include <variant>
 #include <vector>
 
-#include "apps/serve/protocol/api_request.h"
+#include "apps/serve/protocol/api_error.h"
 #include "apps/serve/service/service.h"
 #include "apps/serve/text/tokenizer.h"
 
+namespace twin::text {
+struct ChatPrompt;
+}  // namespace twin::text
+
 namespace twin::serve {
+
+using text::ChatPrompt;
+struct ApiRequest;
 
 // The prompt of a conversation. Throws InputError with the template's message if it refuses the
 // conversation; null for a model without a template.

@@ -25,11 +25,11 @@ class TokenNotes {
   // The engine's time.
   void AddFirstToken(Duration since_arrival) { first_tokens_.push_back(since_arrival); }
   void AddTokenGap(Duration gap) { token_gaps_.push_back(gap); }
-  // Copies `due`. REQUIRES: `request` lives until Tell().
+  // Copies `due`. REQUIRES: `request` lives until Publish().
   void AddSent(std::string_view request, std::span<const TimePoint> due, TimePoint sent);
 
   // Passes everything on.
-  void Tell();
+  void Publish();
 
  private:
   struct Sent {

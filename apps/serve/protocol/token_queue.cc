@@ -23,7 +23,7 @@ void TokenQueue::OnToken(const run::GeneratedToken& token) {
       held_ = token;
       return;
     }
-    bytes_ += sizeof(token) + token.alternatives.size() * sizeof(run::TokenLogprob);
+    bytes_ += sizeof(token) + token.alternatives.size() * sizeof(run::AlternativeToken);
     if (bytes_ > bytes_max_) {
       if (std::exchange(waiting_.overflowed, true)) return;
     } else {

@@ -91,7 +91,7 @@ class Answers final : public RunObserver,
   Answer& Open(RequestId id);
   void TakeStep(TimePoint now, const StepFinished& finished);
   void Emit(TimePoint now, RequestId id, std::int32_t count);
-  void Tell(Answer& answer, GeneratedToken token);
+  void DeliverToken(Answer& answer, GeneratedToken token);
   void LeaveQueue(Answer& answer);
   [[nodiscard]] EndReason ReasonOf(const Answer& answer, RequestStatus status) const;
 

@@ -50,15 +50,15 @@ struct GenerationRequest {
   std::uint64_t cache_salt = 0;  // requests share cached prefixes only with those of equal salt
 };
 
-struct TokenLogprob {
+struct AlternativeToken {
   std::int32_t token = 0;
   float logprob = 0;
 };
 
 struct GeneratedToken {
   std::int32_t token = 0;
-  float logprob = 0;                            // if asked for
-  std::vector<TokenLogprob> alternatives = {};  // if asked for, the most likely one first
+  float logprob = 0;                                // if asked for
+  std::vector<AlternativeToken> alternatives = {};  // if asked for, the most likely one first
   TimePoint due = {};  // when the engine had the token, on the service's clock
 };
 

@@ -167,7 +167,7 @@ TEST_F(RealServingTest, TellsLogprobsWhereTheyAreAskedFor) {
   for (const GeneratedToken& token : told) {
     ASSERT_THAT(token.alternatives, SizeIs(101));
     double sum = 0;
-    for (const TokenLogprob& one : token.alternatives) sum += std::exp(double{one.logprob});
+    for (const AlternativeToken& one : token.alternatives) sum += std::exp(double{one.logprob});
     EXPECT_NEAR(sum, 1, 1e-4);
     EXPECT_EQ(token.alternatives[0].token, token.token);
     EXPECT_EQ(token.alternatives[0].logprob, token.logprob);

@@ -25,9 +25,9 @@
 
 namespace twin::serve {
 
-class Generation;
+class HttpGeneration;
 
-// Memory that one Generation after the other uses on their thread. Between two of their turns,
+// Memory that one HttpGeneration after the other uses on their thread. Between two of their turns,
 // nothing in it means anything.
 struct PumpMemory {
   TokenQueue::Taken taken;
@@ -41,11 +41,11 @@ struct alignas(64) FrontThread {  // the size of a cache line, which no two thre
               const std::function<void(const SentTokens&)>& on_sent)
       : notes(metrics, history, on_sent) {}
 
-  WakeList<Generation> wakes;
+  WakeList<HttpGeneration> wakes;
   PumpMemory memory;
   // For the end of a turn, when all streams have their tokens.
   TokenNotes notes;
-  std::vector<std::shared_ptr<Generation>> complete;
+  std::vector<std::shared_ptr<HttpGeneration>> complete;
 };
 
 // What all requests share; outlives them.
@@ -69,10 +69,10 @@ struct PreparedRequest {
 // Submits a request for each answer, tells the client what comes, and cancels what a client that
 // left no longer wants. Lives until the service has told the end of every answer. Everything runs
 // on the thread of the exchange.
-class Generation : public std::enable_shared_from_this<Generation> {
+class HttpGeneration : public std::enable_shared_from_this<HttpGeneration> {
  public:
-  Generation(const FrontContext& context, std::shared_ptr<Exchange> exchange,
-             PreparedRequest prepared);
+  HttpGeneration(const FrontContext& context, std::shared_ptr<Exchange> exchange,
+                 PreparedRequest prepared);
 
   // REQUIRES: called once.
   void Start();
@@ -81,7 +81,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   using Clock = std::chrono::steady_clock;
 
   struct Answer {
-    Choice choice;
+    AnswerChoice choice;
     std::shared_ptr<TokenQueue> queue;
     run::GenerationId id{};
     std::vector<run::GeneratedToken> waiting;  // for stream_interval
@@ -102,19 +102,19 @@ class Generation : public std::enable_shared_from_this<Generation> {
   static void PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange);
   static void EndTurn(FrontThread& thread);
   void FetchAheadOf(std::size_t stage) const;
-  void OrAbort(void (Generation::*work)());
+  void OrAbort(void (HttpGeneration::*work)());
   void Pump();
   void TakeFrom(std::size_t index, std::string& out);
-  void Deliver(Answer& answer, const TokenQueue::Taken& taken, std::string& out);
-  void Tell(Answer& answer, std::span<const run::GeneratedToken> tokens,
-            const std::optional<run::GenerationEnd>& end, std::string& out);
+  void DeliverOutputs(Answer& answer, const TokenQueue::Taken& taken, std::string& out);
+  void DeliverTokens(Answer& answer, std::span<const run::GeneratedToken> tokens,
+                     const std::optional<run::GenerationEnd>& end, std::string& out);
   void NoteTimes(Answer& answer, TimePoint due);
   void RefuseAll(const std::string& reason);
   void SendEvents(const std::string& events);
   void NoteSent(std::vector<TimePoint>& due);
   void MaybeFinish(std::string& out);
   void Complete();
-  [[nodiscard]] std::vector<Choice> TakeChoices();
+  [[nodiscard]] std::vector<AnswerChoice> TakeChoices();
   void GiveUp();
   void FailWith(const ApiError& error);
   void Cancel(Answer& answer, run::CancelReason reason);
@@ -143,7 +143,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
 // Between two tokens of a stream its memory leaves the caches. Each stage follows pointers that the
 // stage before it has fetched.
-inline void Generation::FetchAheadOf(std::size_t stage) const {
+inline void HttpGeneration::FetchAheadOf(std::size_t stage) const {
   if (stage == 0) return FetchAhead(this, sizeof(*this));
   if (answers_.empty()) return;
   if (stage == 1) {
