@@ -82,7 +82,7 @@ TextOrError TokenizeBody(const JsonBody& body, const TextTools& tools,
 TextOrError DetokenizeBody(const JsonBody& body, const TextTools& tools,
                            const run::ServedModel& model) {
   if (!body.id_lists || body.nested || !body.fields.contains("tokens")) {
-    // An empty list has no ids to be told from other lists by.
+    // An empty list is not read as a list of ids, because it has none.
     if (body.fields.contains("tokens") && body.fields["tokens"].is_array() && !body.nested) {
       return R"({"prompt":""})";
     }
@@ -184,7 +184,7 @@ void ServingFront::Info(const Request& exchange) {
 }
 
 void ServingFront::Record(const Request& exchange) {
-  // Megabytes: not on a connection's thread.
+  // The record has megabytes: it is not read on a connection's thread.
   OnWorker(exchange, Dialect::kOpenAi, [this, exchange] {
     HttpResponse response;
     response.content_type = "application/octet-stream";

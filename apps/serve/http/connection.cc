@@ -18,7 +18,7 @@ namespace {
 using boost::asio::ip::tcp;
 
 void SetOption(int socket, int level, int option, int value) {
-  // A kernel without an option serves without it.
+  // Serves without an option that the kernel lacks.
   static_cast<void>(setsockopt(socket, level, option, &value, sizeof(value)));
 }
 
@@ -70,7 +70,7 @@ void Connection::Refuse() {
   if (!closed_) Read();
 }
 
-// Without an exchange: nothing that follows is read as a request.
+// Answers without an exchange. Later bytes are not read as a request.
 void Connection::AnswerAndClose(const HttpResponse& response) {
   keep_alive_ = false;
   draining_before_close_ = true;
@@ -261,8 +261,8 @@ void Connection::OnAllWritten() {
   FinishExchange(true, false);
   if (!keep_alive_ || host_.draining()) return DrainBeforeClose();
   SetReadTimer(host_.limits().idle_time);
-  // The next request may have been read already. Not from here: a client could otherwise deepen
-  // the stack by a level with each request that it pipelines.
+  // The next request may have been read already. It is posted: otherwise a client could deepen the
+  // stack by a level with each request that it pipelines.
   boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
     if (self->closed_ || self->exchange_ != nullptr || self->draining_before_close_) return;
     self->Do([&] { self->AdvanceReader(); });
@@ -281,7 +281,7 @@ void Connection::FinishExchange(bool complete, bool timed_out) {
 }
 
 // A socket closed with unread input resets the connection, and the client may then lose the
-// answer. So the sending side ends first, and what still comes is read and dropped for a while.
+// answer. So the sending side ends first, and later input is read and dropped for a while.
 void Connection::DrainBeforeClose() {
   draining_before_close_ = true;
   boost::system::error_code error;

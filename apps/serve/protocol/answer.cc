@@ -31,7 +31,7 @@ AnswerChoice::Delta AnswerChoice::Add(std::span<const run::GeneratedToken> token
       ++generated_;
       last_token_ = token.token;
       const bool may_stop = generated_ > request_.generation.min_tokens;
-      // Hidden by skip_special_tokens or not, the end of an answer has no text.
+      // The token that ends an answer has no text, also without skip_special_tokens.
       const bool ends = &token == &tokens.back() && end && end->reason == run::EndReason::kStop;
       if (!ends) delta.text += stop_.Push(detokenizer_->Push(token.token), may_stop);
       if (keeps_tokens_) tokens_.push_back(token);

@@ -108,7 +108,7 @@ run::GenerationRequest HttpGeneration::RequestOf(const TokenizedPrompt& prompt,
   return request;
 }
 
-// "" if the service took all of them, else why not.
+// Submits all answers. Returns "" if the service took them, else why not.
 std::string HttpGeneration::SubmitAll() {
   const ApiRequest& request = prepared_.request;
   const run::ServedModel& model = context_.service.model();
@@ -120,7 +120,7 @@ std::string HttpGeneration::SubmitAll() {
   }
   const std::size_t bytes_max =
       request.stream ? context_.options.http.waiting_output_bytes : SIZE_MAX;
-  // Tokens may come before all are submitted: the answers must not move any more.
+  // Tokens may come before all answers are submitted, so the answers must not move any more.
   for (std::size_t p = 0; p < prepared_.prompts.size(); ++p) {
     last.max_tokens = prepared_.prompts[p].max_tokens;
     for (std::int32_t i = 0; i < request.answers; ++i) {
@@ -143,7 +143,7 @@ std::string HttpGeneration::SubmitAll() {
         RequestOf(prepared_.prompts[prompt], answer.choice.index() % request.answers),
         answer.queue);
     if (const auto* refusal = std::get_if<run::Refusal>(&result)) {
-      // What was submitted before it is all that has an end.
+      // Only the answers that were submitted will end.
       const auto submitted = static_cast<std::size_t>(answer.choice.index());
       while (answers_.size() > submitted) answers_.pop_back();
       return *refusal == run::Refusal::kDraining ? "draining" : "queue_full";
@@ -153,12 +153,12 @@ std::string HttpGeneration::SubmitAll() {
   return "";
 }
 
-// On the service's thread.
+// Runs on the service's thread.
 void HttpGeneration::Wake() {
   if (thread_.wakes.Add(shared_from_this())) PumpSoon(thread_, exchange_);
 }
 
-// Any exchange of the thread leads to it.
+// Any exchange of the thread can post to it.
 void HttpGeneration::PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange) {
   exchange->Post([&thread, exchange] {
     while (thread.wakes.WakeAll(
@@ -167,13 +167,14 @@ void HttpGeneration::PumpSoon(FrontThread& thread, const std::shared_ptr<Exchang
         [&thread] { EndTurn(thread); })) {
       try {
         return PumpSoon(thread, exchange);
-      } catch (const std::bad_alloc&) {  // at once, then
+      } catch (const std::bad_alloc&) {  // continue at once instead
       }
     }
   });
 }
 
-// Notes go first: who has seen the end of an answer finds all of it in the metrics.
+// Publishes notes first: a client that has seen the end of an answer finds all of it in the
+// metrics.
 void HttpGeneration::EndTurn(FrontThread& thread) {
   try {
     thread.notes.Publish();
@@ -185,7 +186,7 @@ void HttpGeneration::EndTurn(FrontThread& thread) {
   thread.complete.clear();
 }
 
-// Memory that is missing ends this answer, not those behind it.
+// A lack of memory ends this answer, not the next ones.
 void HttpGeneration::OrAbort(void (HttpGeneration::*work)()) {
   try {
     (this->*work)();
@@ -196,7 +197,7 @@ void HttpGeneration::OrAbort(void (HttpGeneration::*work)()) {
 
 void HttpGeneration::Pump() {
   const bool stream = prepared_.request.stream && !over_;
-  // Tokens wait in their queues until the client has read what was sent.
+  // Tokens wait in their queues until the client has read the sent ones.
   if (stream && exchange_->unwritten_bytes() > context_.options.http.unwritten_bytes) {
     lagging_ = true;
     const bool overflowed = std::ranges::any_of(
@@ -242,8 +243,8 @@ void HttpGeneration::TakeFrom(std::size_t index, std::string& out) {
   DeliverOutputs(answer, taken, out);
 }
 
-// One event per output of the engine: tokens of one step stay together, those of several steps
-// apart, unless the client lags behind.
+// Makes one event per output of the engine: tokens of one step stay together, tokens of several
+// steps apart, unless the client lags.
 void HttpGeneration::DeliverOutputs(Answer& answer, const TokenQueue::Taken& taken,
                                     std::string& out) {
   const ApiRequest& request = prepared_.request;
@@ -300,7 +301,7 @@ void HttpGeneration::SendEvents(const std::string& events) {
   if (taken) NoteSent(unsent_);
 }
 
-// The socket has taken these tokens.
+// To be called when the socket has taken these tokens.
 void HttpGeneration::NoteSent(std::vector<TimePoint>& due) {
   if (due.empty()) return;
   thread_.notes.AddSent(prepared_.id, due, context_.service.now());
@@ -333,7 +334,7 @@ std::vector<AnswerChoice> HttpGeneration::TakeChoices() {
   return choices;
 }
 
-// A whole answer, or what follows the last event of a stream. Has no effect if the client has left.
+// Sends a whole answer, or ends the stream. Has no effect if the client has left.
 void HttpGeneration::Complete() {
   if (prepared_.request.stream) return exchange_->Finish();
   HttpResponse response = Head();
@@ -343,7 +344,7 @@ void HttpGeneration::Complete() {
   exchange_->Respond(response);
 }
 
-// The client hears of it once, in the way that the answer has begun.
+// Reports the error once: in the stream if that has begun, else as a response.
 void HttpGeneration::FailWith(const ApiError& error) {
   CancelAll();
   over_ = true;

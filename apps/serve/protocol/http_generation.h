@@ -27,15 +27,15 @@ namespace twin::serve {
 
 class HttpGeneration;
 
-// Memory that one HttpGeneration after the other uses on their thread. Between two of their turns,
-// nothing in it means anything.
+// Memory that the HttpGenerations of a thread use one after the other. Its content is meaningless
+// between two of their turns.
 struct PumpMemory {
   TokenQueue::Taken taken;
   std::string events;
   std::vector<TimePoint> due;  // of the tokens in `events`
 };
 
-// What the requests of one of the server's threads share; outlives them.
+// State that the requests of one of the server's threads share; outlives them.
 struct alignas(64) FrontThread {  // the size of a cache line, which no two threads share
   FrontThread(FrontMetrics& metrics, LiveHistory& history,
               const std::function<void(const SentTokens&)>& on_sent)
@@ -43,12 +43,12 @@ struct alignas(64) FrontThread {  // the size of a cache line, which no two thre
 
   WakeList<HttpGeneration> wakes;
   PumpMemory memory;
-  // For the end of a turn, when all streams have their tokens.
+  // Both are worked off at the end of a turn, when all streams have their tokens.
   TokenNotes notes;
   std::vector<std::shared_ptr<HttpGeneration>> complete;
 };
 
-// What all requests share; outlives them.
+// References that all requests share; outlives them.
 struct FrontContext {
   run::Service& service;
   const TextTools& tools;
@@ -66,9 +66,9 @@ struct PreparedRequest {
   FrontTimes times;
 };
 
-// Submits a request for each answer, tells the client what comes, and cancels what a client that
-// left no longer wants. Lives until the service has told the end of every answer. Everything runs
-// on the thread of the exchange.
+// Submits a request for each answer, sends the answers to the client, and cancels them if the
+// client leaves. Lives until the service has told the end of every answer. Everything runs on the
+// thread of the exchange.
 class HttpGeneration : public std::enable_shared_from_this<HttpGeneration> {
  public:
   HttpGeneration(const FrontContext& context, std::shared_ptr<Exchange> exchange,
@@ -136,8 +136,8 @@ class HttpGeneration : public std::enable_shared_from_this<HttpGeneration> {
   std::size_t ended_ = 0;               // answers whose GenerationEnd was taken
   bool lagging_ = false;                // the client reads more slowly than tokens come
   bool over_ = false;                   // nothing more is told to the client
-  std::string outcome_;                 // of the log: "stop", "length", "abort", "left", ...
-  std::vector<TimePoint> unsent_;       // when the tokens were due that the socket has not taken
+  std::string outcome_;                 // for the log: "stop", "length", "abort", "left", ...
+  std::vector<TimePoint> unsent_;       // due times of tokens that the socket has not taken
   TimePoint arrived_;                   // at the front, on the service's clock
 };
 

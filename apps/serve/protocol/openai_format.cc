@@ -15,7 +15,7 @@
 namespace twin::serve {
 namespace {
 
-// JSON has no infinity; vLLM and OpenAI write this.
+// Written in place of an infinite logprob, which JSON lacks; vLLM and OpenAI do the same.
 constexpr float kLogprobMin = -9999.0F;
 
 std::string LogprobText(float logprob) {
@@ -167,7 +167,7 @@ class OpenAiFormat final : public AnswerFormat {
                                   : context_.tokenizer->TokenText(token);
   }
 
-  // Characters of the choice in front of what the next delta brings.
+  // Characters of the choice before the next delta.
   std::size_t& OffsetOf(const AnswerChoice& choice) {
     if (offsets_.size() <= static_cast<std::size_t>(choice.index())) {
       offsets_.resize(static_cast<std::size_t>(choice.index()) + 1);
@@ -201,7 +201,7 @@ class OpenAiFormat final : public AnswerFormat {
         offsets, logprobs, names, tops);
   }
 
-  // The token drawn and the most likely ones: logprobs + 1 entries where it is none of those.
+  // The drawn token and the most likely ones: logprobs + 1 entries if it is not among them.
   [[nodiscard]] std::string TopLogprobs(const run::GeneratedToken& token,
                                         const std::string& name) const {
     std::string out = "{" + JsonString(name) + ":" + LogprobText(token.logprob);

@@ -41,7 +41,7 @@ void CheckMessage(FieldReader& reader, std::size_t index, Json& message) {
   if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
     return reader.Fail(ApiErrorKind::kSchema, where, where + " must be an object with a role");
   }
-  // Templates of most models know no other name for it.
+  // Templates of most models know no other name for the role.
   if (message["role"] == "developer") message["role"] = "system";
   if (message.contains("reasoning_content")) {
     message["reasoning"] = message["reasoning_content"];
@@ -90,7 +90,7 @@ void ReadSampling(FieldReader& reader, const SamplingRanges& ranges, const run::
     return;
   }
   sampling.temperature = temperature.value_or(1.0);
-  if (sampling.temperature == 0) return;  // greedy: the others have no effect
+  if (sampling.temperature == 0) return;  // greedy: the other fields have no effect
   sampling.temperature = std::max(sampling.temperature, kTemperatureMin);
   sampling.top_p = top_p.value_or(1);
   sampling.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(0, top_k.value_or(0)));
@@ -130,7 +130,7 @@ ChatPrompt ReadChatPrompt(FieldReader& reader) {
   chat.add_generation_prompt = reader.Boolean("add_generation_prompt").value_or(true);
   chat.continue_final_message = reader.Boolean("continue_final_message").value_or(false);
   if (chat.continue_final_message && chat.add_generation_prompt) {
-    // The default gives way; what a client asked for does not.
+    // Only the default gives way, not a value that the client gave.
     if (reader.Find("add_generation_prompt") != nullptr) {
       reader.Fail(ApiErrorKind::kValue, "continue_final_message",
                   "continue_final_message and add_generation_prompt exclude each other");

@@ -113,7 +113,7 @@ void Answers::TakeStep(TimePoint now, const StepFinished& finished) {
 
 void Answers::Emit(TimePoint now, RequestId id, std::int32_t count) {
   Answer* const answer = answers_.Find(id);
-  // What was issued before an end was known is dropped.
+  // Drops tokens of steps that were issued before the end was known.
   if (answer == nullptr || answer->finish != FinishReason::kNone) return;
   for (std::int32_t i = 0; i < count; ++i) {
     GeneratedToken token{.token = emulated_->TokenAt(answer->emulated, answer->tokens), .due = now};
