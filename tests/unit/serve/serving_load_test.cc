@@ -157,7 +157,7 @@ TEST_F(RealServingTest, ServesClientsPromptsOnTheCpu) {
   EXPECT_TRUE(fs::exists(options_.out / "parts.csv"));
 }
 
-// Of all 101 tokens: their probabilities add up to one, and the greedy token is the likeliest.
+// The probabilities of all 101 tokens add up to one, and the greedy token is the likeliest.
 TEST_F(RealServingTest, TellsLogprobsWhereTheyAreAskedFor) {
   const auto engine = Start(Real());
   GenerationRequest asked = Asked({1, 2, 3}, 4);
