@@ -1,16 +1,18 @@
+#include "apps/serve/protocol/answer.h"
+
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "apps/serve/json_text.h"
-#include "apps/serve/protocol/answer.h"
+#include "apps/serve/protocol/api_request.h"
 
 namespace twin::serve {
 
 using MatchedText = text::StopMatcher::MatchedText;
 
-Choice::Choice(std::int32_t index, std::int32_t prompt, const ApiRequest& request,
-               const text::Tokenizer& tokenizer)
+AnswerChoice::AnswerChoice(std::int32_t index, std::int32_t prompt, const ApiRequest& request,
+                           const text::Tokenizer& tokenizer)
     : index_(index),
       prompt_(prompt),
       request_(request),
@@ -20,8 +22,8 @@ Choice::Choice(std::int32_t index, std::int32_t prompt, const ApiRequest& reques
       detokenizer_(tokenizer.NewDetokenizer({.skip_special_tokens = request.skip_special_tokens})),
       stop_(request.stop, request.keep_stop ? MatchedText::kKeep : MatchedText::kCut) {}
 
-Choice::Delta Choice::Add(std::span<const run::GeneratedToken> tokens,
-                          const std::optional<run::GenerationEnd>& end) {
+AnswerChoice::Delta AnswerChoice::Add(std::span<const run::GeneratedToken> tokens,
+                                      const std::optional<run::GenerationEnd>& end) {
   Delta delta;
   if (!finished()) {
     std::size_t counted = 0;
@@ -29,7 +31,7 @@ Choice::Delta Choice::Add(std::span<const run::GeneratedToken> tokens,
       ++generated_;
       last_token_ = token.token;
       const bool may_stop = generated_ > request_.generation.min_tokens;
-      // Hidden by skip_special_tokens or not, the end of an answer has no text.
+      // The token that ends an answer has no text, also without skip_special_tokens.
       const bool ends = &token == &tokens.back() && end && end->reason == run::EndReason::kStop;
       if (!ends) delta.text += stop_.Push(detokenizer_->Push(token.token), may_stop);
       if (keeps_tokens_) tokens_.push_back(token);
@@ -47,7 +49,7 @@ Choice::Delta Choice::Add(std::span<const run::GeneratedToken> tokens,
   return delta;
 }
 
-void Choice::Finish(const run::GenerationEnd& end, std::string& text) {
+void AnswerChoice::Finish(const run::GenerationEnd& end, std::string& text) {
   std::string held = detokenizer_->Finish();
   if (request_.show_held_bytes) text += stop_.Push(held);
   text += stop_.Finish();
@@ -69,7 +71,7 @@ void Choice::Finish(const run::GenerationEnd& end, std::string& text) {
   }
 }
 
-std::string_view Choice::tgi_reason() const {
+std::string_view AnswerChoice::tgi_reason() const {
   if (finish_reason_ == "length") return "length";
   return found_stop() ? "stop_sequence" : "eos_token";
 }

@@ -1,4 +1,4 @@
-// The fields of all protocols that choose tokens rather than lengths or times.
+// Fields that several routes read: sampling, and the conversation of a chat.
 #pragma once
 
 #include "apps/serve/protocol/api_request.h"
@@ -6,9 +6,9 @@
 
 namespace twin::serve {
 
-// What a field that only chooses other tokens means to this model: an emulated one draws its tokens
-// from a generator and ignores the field with a warning; a real one without the feature refuses
-// what is not the default, because its answer would be another one.
+// Reads a field that only chooses other tokens and is not served. An emulated model draws its
+// tokens from a generator and ignores the field with a warning. A real model refuses values other
+// than `inert`, because its answer would differ.
 void ReadUnsampled(FieldReader& reader, std::string_view name, double inert,
                    const run::ServedModel& model);
 
@@ -20,5 +20,8 @@ struct SamplingRanges {
 };
 void ReadSampling(FieldReader& reader, const SamplingRanges& ranges, const run::ServedModel& model,
                   run::Sampling& sampling);
+
+// The messages and template fields that /v1/chat/completions and /tokenize share.
+ChatPrompt ReadChatPrompt(FieldReader& reader);
 
 }  // namespace twin::serve

@@ -25,30 +25,30 @@
 
 namespace twin::serve {
 
-class Generation;
+class HttpGeneration;
 
-// Memory that one Generation after the other uses on their thread. Between two of their turns,
-// nothing in it means anything.
+// Memory that the HttpGenerations of a thread use one after the other. Its content is meaningless
+// between two of their turns.
 struct PumpMemory {
   TokenQueue::Taken taken;
   std::string events;
   std::vector<TimePoint> due;  // of the tokens in `events`
 };
 
-// What the requests of one of the server's threads share; outlives them.
+// State that the requests of one of the server's threads share; outlives them.
 struct alignas(64) FrontThread {  // the size of a cache line, which no two threads share
   FrontThread(FrontMetrics& metrics, LiveHistory& history,
               const std::function<void(const SentTokens&)>& on_sent)
       : notes(metrics, history, on_sent) {}
 
-  WakeList<Generation> wakes;
+  WakeList<HttpGeneration> wakes;
   PumpMemory memory;
-  // For the end of a turn, when all streams have their tokens.
+  // Both are worked off at the end of a turn, when all streams have their tokens.
   TokenNotes notes;
-  std::vector<std::shared_ptr<Generation>> complete;
+  std::vector<std::shared_ptr<HttpGeneration>> complete;
 };
 
-// What all requests share; outlives them.
+// References that all requests share; outlives them.
 struct FrontContext {
   run::Service& service;
   const TextTools& tools;
@@ -66,13 +66,13 @@ struct PreparedRequest {
   FrontTimes times;
 };
 
-// Submits a request for each answer, tells the client what comes, and cancels what a client that
-// left no longer wants. Lives until the service has told the end of every answer. Everything runs
-// on the thread of the exchange.
-class Generation : public std::enable_shared_from_this<Generation> {
+// Submits a request for each answer, sends the answers to the client, and cancels them if the
+// client leaves. Lives until the service has told the end of every answer. Everything runs on the
+// thread of the exchange.
+class HttpGeneration : public std::enable_shared_from_this<HttpGeneration> {
  public:
-  Generation(const FrontContext& context, std::shared_ptr<Exchange> exchange,
-             PreparedRequest prepared);
+  HttpGeneration(const FrontContext& context, std::shared_ptr<Exchange> exchange,
+                 PreparedRequest prepared);
 
   // REQUIRES: called once.
   void Start();
@@ -81,7 +81,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   using Clock = std::chrono::steady_clock;
 
   struct Answer {
-    Choice choice;
+    AnswerChoice choice;
     std::shared_ptr<TokenQueue> queue;
     run::GenerationId id{};
     std::vector<run::GeneratedToken> waiting;  // for stream_interval
@@ -102,19 +102,19 @@ class Generation : public std::enable_shared_from_this<Generation> {
   static void PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange);
   static void EndTurn(FrontThread& thread);
   void FetchAheadOf(std::size_t stage) const;
-  void OrAbort(void (Generation::*work)());
+  void OrAbort(void (HttpGeneration::*work)());
   void Pump();
   void TakeFrom(std::size_t index, std::string& out);
-  void Deliver(Answer& answer, const TokenQueue::Taken& taken, std::string& out);
-  void Tell(Answer& answer, std::span<const run::GeneratedToken> tokens,
-            const std::optional<run::GenerationEnd>& end, std::string& out);
+  void DeliverOutputs(Answer& answer, const TokenQueue::Taken& taken, std::string& out);
+  void DeliverTokens(Answer& answer, std::span<const run::GeneratedToken> tokens,
+                     const std::optional<run::GenerationEnd>& end, std::string& out);
   void NoteTimes(Answer& answer, TimePoint due);
   void RefuseAll(const std::string& reason);
   void SendEvents(const std::string& events);
   void NoteSent(std::vector<TimePoint>& due);
   void MaybeFinish(std::string& out);
   void Complete();
-  [[nodiscard]] std::vector<Choice> TakeChoices();
+  [[nodiscard]] std::vector<AnswerChoice> TakeChoices();
   void GiveUp();
   void FailWith(const ApiError& error);
   void Cancel(Answer& answer, run::CancelReason reason);
@@ -136,14 +136,14 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::size_t ended_ = 0;               // answers whose GenerationEnd was taken
   bool lagging_ = false;                // the client reads more slowly than tokens come
   bool over_ = false;                   // nothing more is told to the client
-  std::string outcome_;                 // of the log: "stop", "length", "abort", "left", ...
-  std::vector<TimePoint> unsent_;       // when the tokens were due that the socket has not taken
+  std::string outcome_;                 // for the log: "stop", "length", "abort", "left", ...
+  std::vector<TimePoint> unsent_;       // due times of tokens that the socket has not taken
   TimePoint arrived_;                   // at the front, on the service's clock
 };
 
 // Between two tokens of a stream its memory leaves the caches. Each stage follows pointers that the
 // stage before it has fetched.
-inline void Generation::FetchAheadOf(std::size_t stage) const {
+inline void HttpGeneration::FetchAheadOf(std::size_t stage) const {
   if (stage == 0) return FetchAhead(this, sizeof(*this));
   if (answers_.empty()) return;
   if (stage == 1) {

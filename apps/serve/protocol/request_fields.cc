@@ -1,11 +1,29 @@
-// Messages and what else a chat template reads.
+#include "apps/serve/protocol/request_fields.h"
+
 #include <fmt/format.h>
 
-#include "apps/serve/protocol/api_request.h"
-#include "apps/serve/protocol/field_reader.h"
+#include <algorithm>
+#include <limits>
+
+#include <nlohmann/json.hpp>
 
 namespace twin::serve {
 namespace {
+
+// vLLM's smallest temperature that is not greedy: below it, probabilities overflow.
+constexpr double kTemperatureMin = 0.01;
+constexpr std::int64_t kTopKMax = std::numeric_limits<std::int32_t>::max();
+
+// Refuses, or warns of, a value that no sampler reads.
+void RequireGreedy(FieldReader& reader, std::string_view name, const run::ServedModel& model) {
+  if (model.emulated) {
+    reader.Warn(name);
+  } else {
+    reader.Fail(
+        ApiErrorKind::kValue, name,
+        fmt::format("{}: this model is decoded greedily; allowed: 0, or leave it out", name));
+  }
+}
 
 using Json = nlohmann::ordered_json;
 
@@ -23,7 +41,7 @@ void CheckMessage(FieldReader& reader, std::size_t index, Json& message) {
   if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
     return reader.Fail(ApiErrorKind::kSchema, where, where + " must be an object with a role");
   }
-  // Templates of most models know no other name for it.
+  // Templates of most models know no other name for the role.
   if (message["role"] == "developer") message["role"] = "system";
   if (message.contains("reasoning_content")) {
     message["reasoning"] = message["reasoning_content"];
@@ -40,6 +58,44 @@ void CheckMessage(FieldReader& reader, std::size_t index, Json& message) {
 }
 
 }  // namespace
+
+void ReadUnsampled(FieldReader& reader, std::string_view name, double inert,
+                   const run::ServedModel& model) {
+  const FieldReader::Json* value = reader.Find(name);
+  if (value == nullptr || (value->is_number() && value->get<double>() == inert)) return;
+  if ((value->is_object() || value->is_array()) && value->empty()) return;
+  if (model.emulated) {
+    reader.Warn(name);
+  } else {
+    reader.Fail(ApiErrorKind::kValue, name,
+                fmt::format("{} is not served; allowed: {}, or leave it out", name, inert));
+  }
+}
+
+void ReadSampling(FieldReader& reader, const SamplingRanges& ranges, const run::ServedModel& model,
+                  run::Sampling& sampling) {
+  const auto temperature =
+      reader.Number("temperature", ranges.temperature_min, ranges.temperature_max, ranges.open);
+  const auto top_p = reader.Number("top_p", 0, 1, ranges.open);
+  const auto top_k = reader.Integer("top_k", ranges.open ? 1 : -1, kTopKMax);
+  const auto min_p = reader.Number("min_p", 0, 1);
+  if (top_p && *top_p == 0) {
+    reader.Fail(ApiErrorKind::kValue, "top_p", "top_p is 0; allowed: above 0 and up to 1");
+  }
+  if (!model.samples) {
+    if (temperature.value_or(0) != 0) RequireGreedy(reader, "temperature", model);
+    if (top_p && *top_p != 1 && model.emulated) reader.Warn("top_p");
+    if (top_k && *top_k > 0 && model.emulated) reader.Warn("top_k");
+    if (min_p && *min_p != 0 && model.emulated) reader.Warn("min_p");
+    return;
+  }
+  sampling.temperature = temperature.value_or(1.0);
+  if (sampling.temperature == 0) return;  // greedy: the other fields have no effect
+  sampling.temperature = std::max(sampling.temperature, kTemperatureMin);
+  sampling.top_p = top_p.value_or(1);
+  sampling.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(0, top_k.value_or(0)));
+  sampling.min_p = min_p.value_or(0);
+}
 
 ChatPrompt ReadChatPrompt(FieldReader& reader) {
   ChatPrompt chat;
@@ -74,7 +130,7 @@ ChatPrompt ReadChatPrompt(FieldReader& reader) {
   chat.add_generation_prompt = reader.Boolean("add_generation_prompt").value_or(true);
   chat.continue_final_message = reader.Boolean("continue_final_message").value_or(false);
   if (chat.continue_final_message && chat.add_generation_prompt) {
-    // The default gives way; what a client asked for does not.
+    // Only the default gives way, not a value that the client gave.
     if (reader.Find("add_generation_prompt") != nullptr) {
       reader.Fail(ApiErrorKind::kValue, "continue_final_message",
                   "continue_final_message and add_generation_prompt exclude each other");

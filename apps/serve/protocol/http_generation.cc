@@ -1,12 +1,11 @@
-#include "apps/serve/protocol/generation.h"
+#include "apps/serve/protocol/http_generation.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <utility>
-
-#include "apps/serve/protocol/load_report.h"
 
 namespace twin::serve {
 namespace {
@@ -20,10 +19,31 @@ std::string JoinedWarnings(const std::vector<std::string>& warnings) {
   return fmt::format("{}", fmt::join(warnings, ","));
 }
 
+// Whole seconds until a place in the queue may be free: at the latest pace, 1 to 60.
+int RetryAfter(const run::ServiceState& state) {
+  const double seconds = Seconds(state.now.time_since_epoch());
+  const double rate = seconds > 0 ? static_cast<double>(state.prompt_tokens) / seconds : 0;
+  if (rate <= 0) return 1;
+  const double wait = static_cast<double>(state.waiting_prompt_tokens) / rate;
+  return static_cast<int>(std::clamp(std::ceil(wait), 1.0, 60.0));
+}
+
+// ORCA's report of the load, for routers in front of several servers. `format`: "JSON" or "TEXT".
+std::string LoadText(std::string_view format, const run::ServiceState& state) {
+  if (format == "JSON") {
+    return fmt::format(R"(JSON {{"named_metrics":{{"kv_cache_usage_perc":{},)"
+                       R"("num_requests_waiting":{}}}}})",
+                       state.kv_usage, state.waiting);
+  }
+  return fmt::format(
+      "TEXT named_metrics.kv_cache_usage_perc={},named_metrics.num_requests_waiting={}",
+      state.kv_usage, state.waiting);
+}
+
 }  // namespace
 
-Generation::Generation(const FrontContext& context, std::shared_ptr<Exchange> exchange,
-                       PreparedRequest prepared)
+HttpGeneration::HttpGeneration(const FrontContext& context, std::shared_ptr<Exchange> exchange,
+                               PreparedRequest prepared)
     : context_(context),
       exchange_(std::move(exchange)),
       thread_(context.threads.at(exchange_->thread())),
@@ -41,7 +61,7 @@ Generation::Generation(const FrontContext& context, std::shared_ptr<Exchange> ex
                                                   : NewOpenAiFormat(answer_context_);
 }
 
-void Generation::Start() {
+void HttpGeneration::Start() {
   if (!exchange_->open()) return;  // the client left while its prompt was tokenized
   exchange_->on_done = [self = shared_from_this()](const ExchangeResult& result) {
     self->OnDone(result);
@@ -59,7 +79,7 @@ void Generation::Start() {
   context_.metrics.ObserveFront(prepared_.times);
 }
 
-void Generation::RefuseAll(const std::string& reason) {
+void HttpGeneration::RefuseAll(const std::string& reason) {
   CancelAll();
   outcome_ = reason;
   context_.metrics.CountRejection(reason);
@@ -79,8 +99,8 @@ void Generation::RefuseAll(const std::string& reason) {
   exchange_->Respond(response);
 }
 
-run::GenerationRequest Generation::RequestOf(const TokenizedPrompt& prompt,
-                                             std::int32_t answer) const {
+run::GenerationRequest HttpGeneration::RequestOf(const TokenizedPrompt& prompt,
+                                                 std::int32_t answer) const {
   run::GenerationRequest request = prepared_.request.generation;
   request.prompt = prompt.ids;
   request.max_tokens = prompt.max_tokens;
@@ -88,8 +108,8 @@ run::GenerationRequest Generation::RequestOf(const TokenizedPrompt& prompt,
   return request;
 }
 
-// "" if the service took all of them, else why not.
-std::string Generation::SubmitAll() {
+// Submits all answers. Returns "" if the service took them, else why not.
+std::string HttpGeneration::SubmitAll() {
   const ApiRequest& request = prepared_.request;
   const run::ServedModel& model = context_.service.model();
   TokenQueue::Last last;
@@ -100,7 +120,7 @@ std::string Generation::SubmitAll() {
   }
   const std::size_t bytes_max =
       request.stream ? context_.options.http.waiting_output_bytes : SIZE_MAX;
-  // Tokens may come before all are submitted: the answers must not move any more.
+  // Tokens may come before all answers are submitted, so the answers must not move any more.
   for (std::size_t p = 0; p < prepared_.prompts.size(); ++p) {
     last.max_tokens = prepared_.prompts[p].max_tokens;
     for (std::int32_t i = 0; i < request.answers; ++i) {
@@ -108,7 +128,7 @@ std::string Generation::SubmitAll() {
       auto queue = std::make_shared<TokenQueue>(last, bytes_max,
                                                 [self = shared_from_this()] { self->Wake(); });
       answers_.push_back(
-          {Choice(index, static_cast<std::int32_t>(p), request, *context_.tools.tokenizer),
+          {AnswerChoice(index, static_cast<std::int32_t>(p), request, *context_.tools.tokenizer),
            std::move(queue),
            {},
            {},
@@ -123,7 +143,7 @@ std::string Generation::SubmitAll() {
         RequestOf(prepared_.prompts[prompt], answer.choice.index() % request.answers),
         answer.queue);
     if (const auto* refusal = std::get_if<run::Refusal>(&result)) {
-      // What was submitted before it is all that has an end.
+      // Only the answers that were submitted will end.
       const auto submitted = static_cast<std::size_t>(answer.choice.index());
       while (answers_.size() > submitted) answers_.pop_back();
       return *refusal == run::Refusal::kDraining ? "draining" : "queue_full";
@@ -133,40 +153,41 @@ std::string Generation::SubmitAll() {
   return "";
 }
 
-// On the service's thread.
-void Generation::Wake() {
+// Runs on the service's thread.
+void HttpGeneration::Wake() {
   if (thread_.wakes.Add(shared_from_this())) PumpSoon(thread_, exchange_);
 }
 
-// Any exchange of the thread leads to it.
-void Generation::PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange) {
+// Any exchange of the thread can post to it.
+void HttpGeneration::PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange) {
   exchange->Post([&thread, exchange] {
     while (thread.wakes.WakeAll(
-        [](const Generation& generation, std::size_t stage) { generation.FetchAheadOf(stage); },
-        [](Generation& generation) { generation.OrAbort(&Generation::Pump); },
+        [](const HttpGeneration& generation, std::size_t stage) { generation.FetchAheadOf(stage); },
+        [](HttpGeneration& generation) { generation.OrAbort(&HttpGeneration::Pump); },
         [&thread] { EndTurn(thread); })) {
       try {
         return PumpSoon(thread, exchange);
-      } catch (const std::bad_alloc&) {  // at once, then
+      } catch (const std::bad_alloc&) {  // continue at once instead
       }
     }
   });
 }
 
-// Notes go first: who has seen the end of an answer finds all of it in the metrics.
-void Generation::EndTurn(FrontThread& thread) {
+// Publishes notes first: a client that has seen the end of an answer finds all of it in the
+// metrics.
+void HttpGeneration::EndTurn(FrontThread& thread) {
   try {
-    thread.notes.Tell();
+    thread.notes.Publish();
   } catch (const std::bad_alloc&) {  // the metrics do without them
   }
-  for (const std::shared_ptr<Generation>& generation : thread.complete) {
-    generation->OrAbort(&Generation::Complete);
+  for (const std::shared_ptr<HttpGeneration>& generation : thread.complete) {
+    generation->OrAbort(&HttpGeneration::Complete);
   }
   thread.complete.clear();
 }
 
-// Memory that is missing ends this answer, not those behind it.
-void Generation::OrAbort(void (Generation::*work)()) {
+// A lack of memory ends this answer, not the next ones.
+void HttpGeneration::OrAbort(void (HttpGeneration::*work)()) {
   try {
     (this->*work)();
   } catch (const std::bad_alloc&) {
@@ -174,9 +195,9 @@ void Generation::OrAbort(void (Generation::*work)()) {
   }
 }
 
-void Generation::Pump() {
+void HttpGeneration::Pump() {
   const bool stream = prepared_.request.stream && !over_;
-  // Tokens wait in their queues until the client has read what was sent.
+  // Tokens wait in their queues until the client has read the sent ones.
   if (stream && exchange_->unwritten_bytes() > context_.options.http.unwritten_bytes) {
     lagging_ = true;
     const bool overflowed = std::ranges::any_of(
@@ -194,12 +215,12 @@ void Generation::Pump() {
 }
 
 // The client reads too slowly for its tokens to be kept.
-void Generation::GiveUp() {
+void HttpGeneration::GiveUp() {
   outcome_ = "slow_reader";
   exchange_->Abort();  // cancels through on_closed
 }
 
-void Generation::TakeFrom(std::size_t index, std::string& out) {
+void HttpGeneration::TakeFrom(std::size_t index, std::string& out) {
   Answer& answer = answers_[index];
   TokenQueue::Taken& taken = thread_.memory.taken;
   answer.queue->Take(taken);
@@ -219,12 +240,13 @@ void Generation::TakeFrom(std::size_t index, std::string& out) {
                      ""});
   }
   if (taken.tokens.empty() && !taken.end) return;
-  Deliver(answer, taken, out);
+  DeliverOutputs(answer, taken, out);
 }
 
-// One event per output of the engine: tokens of one step stay together, those of several steps
-// apart, unless the client lags behind.
-void Generation::Deliver(Answer& answer, const TokenQueue::Taken& taken, std::string& out) {
+// Makes one event per output of the engine: tokens of one step stay together, tokens of several
+// steps apart, unless the client lags.
+void HttpGeneration::DeliverOutputs(Answer& answer, const TokenQueue::Taken& taken,
+                                    std::string& out) {
   const ApiRequest& request = prepared_.request;
   const auto interval = static_cast<std::size_t>(request.stream_interval);
   const std::span<const run::GeneratedToken> tokens = taken.tokens;
@@ -247,18 +269,18 @@ void Generation::Deliver(Answer& answer, const TokenQueue::Taken& taken, std::st
     if (waits) continue;
     const auto& told_end = last ? taken.end : std::nullopt;
     if (answer.waiting.empty()) {
-      Tell(answer, group, told_end, out);
+      DeliverTokens(answer, group, told_end, out);
     } else {
-      Tell(answer, answer.waiting, told_end, out);
+      DeliverTokens(answer, answer.waiting, told_end, out);
       answer.waiting.clear();
     }
   } while (next < tokens.size());
 }
 
-void Generation::Tell(Answer& answer, std::span<const run::GeneratedToken> tokens,
-                      const std::optional<run::GenerationEnd>& end, std::string& out) {
+void HttpGeneration::DeliverTokens(Answer& answer, std::span<const run::GeneratedToken> tokens,
+                                   const std::optional<run::GenerationEnd>& end, std::string& out) {
   const bool finished = answer.choice.finished();
-  const Choice::Delta delta = answer.choice.Add(tokens, end);
+  const AnswerChoice::Delta delta = answer.choice.Add(tokens, end);
   generated_ += static_cast<std::int64_t>(delta.tokens.size());
   if (answer.choice.found_stop()) Cancel(answer, run::CancelReason::kStopString);
   if (!prepared_.request.stream || finished) return;
@@ -267,7 +289,7 @@ void Generation::Tell(Answer& answer, std::span<const run::GeneratedToken> token
   for (const run::GeneratedToken& token : delta.tokens) thread_.memory.due.push_back(token.due);
 }
 
-void Generation::SendEvents(const std::string& events) {
+void HttpGeneration::SendEvents(const std::string& events) {
   if (!events.empty()) {
     if (!exchange_->streaming()) exchange_->StartStream(Head());
     exchange_->Send(events);
@@ -279,14 +301,14 @@ void Generation::SendEvents(const std::string& events) {
   if (taken) NoteSent(unsent_);
 }
 
-// The socket has taken these tokens.
-void Generation::NoteSent(std::vector<TimePoint>& due) {
+// To be called when the socket has taken these tokens.
+void HttpGeneration::NoteSent(std::vector<TimePoint>& due) {
   if (due.empty()) return;
   thread_.notes.AddSent(prepared_.id, due, context_.service.now());
   due.clear();
 }
 
-void Generation::NoteTimes(Answer& answer, TimePoint due) {
+void HttpGeneration::NoteTimes(Answer& answer, TimePoint due) {
   if (answer.last_due) {
     thread_.notes.AddTokenGap(due - *answer.last_due);
   } else {
@@ -295,7 +317,7 @@ void Generation::NoteTimes(Answer& answer, TimePoint due) {
   answer.last_due = due;
 }
 
-void Generation::MaybeFinish(std::string& out) {
+void HttpGeneration::MaybeFinish(std::string& out) {
   if (ended_ == answers_.size()) {
     over_ = true;
     outcome_ = answers_.front().choice.finish_reason();
@@ -305,15 +327,15 @@ void Generation::MaybeFinish(std::string& out) {
   if (prepared_.request.stream) SendEvents(out);
 }
 
-std::vector<Choice> Generation::TakeChoices() {
-  std::vector<Choice> choices;
+std::vector<AnswerChoice> HttpGeneration::TakeChoices() {
+  std::vector<AnswerChoice> choices;
   choices.reserve(answers_.size());
   for (Answer& answer : answers_) choices.push_back(std::move(answer.choice));
   return choices;
 }
 
-// A whole answer, or what follows the last event of a stream. Has no effect if the client has left.
-void Generation::Complete() {
+// Sends a whole answer, or ends the stream. Has no effect if the client has left.
+void HttpGeneration::Complete() {
   if (prepared_.request.stream) return exchange_->Finish();
   HttpResponse response = Head();
   response.content_type = "application/json";
@@ -322,8 +344,8 @@ void Generation::Complete() {
   exchange_->Respond(response);
 }
 
-// The client hears of it once, in the way that the answer has begun.
-void Generation::FailWith(const ApiError& error) {
+// Reports the error once: in the stream if that has begun, else as a response.
+void HttpGeneration::FailWith(const ApiError& error) {
   CancelAll();
   over_ = true;
   outcome_ = "error";
@@ -332,23 +354,23 @@ void Generation::FailWith(const ApiError& error) {
   }
   std::string out;
   format_->AppendError(out, error);
-  thread_.notes.Tell();
+  thread_.notes.Publish();
   exchange_->Send(out);
   exchange_->Finish();
 }
 
-void Generation::Cancel(Answer& answer, run::CancelReason reason) {
+void HttpGeneration::Cancel(Answer& answer, run::CancelReason reason) {
   if (std::exchange(answer.cancelled, true)) return;
   context_.service.Cancel(answer.id, reason);
 }
 
-void Generation::CancelAll() {
+void HttpGeneration::CancelAll() {
   if (outcome_.empty()) outcome_ = "client_left";
   over_ = true;
   for (Answer& answer : answers_) Cancel(answer, run::CancelReason::kClientLeft);
 }
 
-HttpResponse Generation::Head() const {
+HttpResponse HttpGeneration::Head() const {
   HttpResponse head;
   if (prepared_.request.stream) {
     head.content_type = "text/event-stream; charset=utf-8";
@@ -367,7 +389,7 @@ HttpResponse Generation::Head() const {
 }
 
 // TGI's fields of a whole answer, in milliseconds.
-void Generation::AddTimeFields(HttpResponse& response) const {
+void HttpGeneration::AddTimeFields(HttpResponse& response) const {
   if (prepared_.request.form != AnswerForm::kGenerate) return;
   const double total_s = SecondsBetween(exchange_->request().begun, Clock::now());
   const auto add = [&](const char* name, double milliseconds) {
@@ -378,7 +400,7 @@ void Generation::AddTimeFields(HttpResponse& response) const {
   add("x-prompt-tokens", static_cast<double>(prepared_.prompts.front().ids.size()));
 }
 
-void Generation::OnEnded(const Answer& answer, const run::GenerationEnd& end) {
+void HttpGeneration::OnEnded(const Answer& answer, const run::GenerationEnd& end) {
   const auto index = static_cast<std::size_t>(answer.choice.prompt());
   const TokenizedPrompt& prompt = prepared_.prompts[index];
   context_.metrics.ObserveEnd({.end = end,
@@ -393,9 +415,9 @@ void Generation::OnEnded(const Answer& answer, const run::GenerationEnd& end) {
   context_.metrics.ObservePrompt(prepared_.request.answers, ends.generated_max);
 }
 
-void Generation::OnDone(const ExchangeResult& result) {
+void HttpGeneration::OnDone(const ExchangeResult& result) {
   if (result.complete) NoteSent(unsent_);
-  thread_.notes.Tell();
+  thread_.notes.Publish();
   std::size_t prompt_tokens = 0;
   for (const TokenizedPrompt& prompt : prepared_.prompts) prompt_tokens += prompt.ids.size();
   exchange_->log_text = fmt::format(

@@ -4,29 +4,30 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "apps/serve/text/template/builtin.h"
-#include "apps/serve/text/template/scope.h"
 #include "apps/serve/text/template/tree.h"
 
 namespace twin::text::jinja {
 
+class Scope;
+
 // One rendering of one template; borrows the template, the variables and the clock.
-class Evaluator {
+class TemplateEvaluator {
  public:
   // `variables`: an object.
-  Evaluator(const Block& block, const nlohmann::ordered_json& variables, const LocalClock& clock);
+  TemplateEvaluator(const Block& block, const nlohmann::ordered_json& variables,
+                    const LocalClock& clock);
 
-  // Throws Failure; line() then says where.
+  // Returns the output. Throws Failure; line() then says where.
   std::string Run();
   [[nodiscard]] int line() const { return line_; }
 
-  // For macros: a call with `arguments` of what `macro` defines, in a scope within `around`.
+  // Prints the body of `macro` in a new scope within `around`. MacroValue calls it.
   Value CallMacro(const MacroDefinition& macro, const std::shared_ptr<Scope>& around,
                   Arguments arguments);
 
@@ -44,7 +45,7 @@ class Evaluator {
   void ExecuteCallBlock(const Statement& statement);
   void Assign(const std::vector<std::string>& targets, const Value& value);
   std::vector<Value> VisitedElements(const Statement& statement);
-  // What the body prints, in a scope within the current one.
+  // Executes `body` in a scope within the current one; returns its output.
   std::string Capture(const Block& body);
   void Print(const Value& value);
 
@@ -55,7 +56,7 @@ class Evaluator {
   Value EvaluateSlice(const Expression& expression);
   Value EvaluateCall(const Expression& expression, const Value* caller = nullptr);
   Value EvaluateBuiltin(const Expression& expression);
-  // The filters of a block, applied to what it printed.
+  // Applies the filters of a block to the text that the block printed.
   Value EvaluateFilters(const Expression& chain, const Value& innermost);
   Value EvaluateArithmetic(const Expression& expression);
   Value EvaluateConcat(const Expression& expression);
@@ -67,25 +68,16 @@ class Evaluator {
 
   const Block& block_;
   const nlohmann::ordered_json& variables_;
-  std::unordered_map<std::string, Value> converted_;  // those variables that were read
+  std::unordered_map<std::string, Value> converted_;  // variables that were read so far
   Machine machine_;
   std::deque<std::unique_ptr<Namespace>> namespaces_;
   std::shared_ptr<Scope> root_;
   std::shared_ptr<Scope> scope_;
   BoundedText* out_ = nullptr;
-  const Value* block_text_ = nullptr;  // what the filters of a block are applied to
+  const Value* block_text_ = nullptr;  // output of a block, which its filters are applied to
   int line_ = 1;
   int depth_ = 0;
   int macro_depth_ = 0;
 };
-
-// Python's operators. `operation` is one of + - * %, or of == != < <= > >= in, "not in".
-Value Arithmetic(Machine& machine, const Value& left, const std::string& operation,
-                 const Value& right);
-bool Comparison(Machine& machine, const Value& left, const std::string& operation,
-                const Value& right);
-// Python's value[begin:end:step]; nullptr where left out.
-Value Slice(Machine& machine, const Value& value, const Value* begin, const Value* end,
-            const Value* step);
 
 }  // namespace twin::text::jinja

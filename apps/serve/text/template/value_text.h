@@ -1,4 +1,4 @@
-// JSON to values and back.
+// Values as texts: Python's str() and repr(), and JSON in both directions.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,9 @@
 
 namespace twin::text::jinja {
 
+// str() of a value. Fails for values that Python prints as an address.
+[[nodiscard]] std::string ToText(const Value& value);
+
 // Python's json.dumps().
 struct JsonStyle {
   bool ascii_only = false;
@@ -20,11 +23,11 @@ struct JsonStyle {
 };
 std::string ToJson(const Value& value, const JsonStyle& style);
 
-// Fails for what nests deeper than kValueDepthMost and for integers beyond 64 bits with sign.
+// Fails for JSON that nests deeper than kValueDepthMost and for integers beyond 64 bits with sign.
 Value FromJson(const nlohmann::ordered_json& json);
 // Python's json.loads().
 Value ParseJson(const std::string& text);
-// Discarded (is_discarded()) for what is no JSON or nests deeper than kValueDepthMost.
+// Discarded (is_discarded()) if `text` is no JSON or nests deeper than kValueDepthMost.
 nlohmann::ordered_json ParseBounded(const std::string& text);
 
 }  // namespace twin::text::jinja
