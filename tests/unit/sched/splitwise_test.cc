@@ -1,4 +1,4 @@
-// Expected values: by hand from the policy notes, section 10.3.
+// Expected values: by hand from the rules in sched/policy/splitwise.h and its sources.
 #include "sched/policy/splitwise.h"
 
 #include <gtest/gtest.h>
