@@ -20,7 +20,7 @@
 #include "config/overlay.h"
 #include "config/override.h"
 #include "config/replica_groups.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "config/text_message.h"
 #include "core/hash.h"
 #include "core/input_error.h"

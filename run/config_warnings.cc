@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "config/profile_file.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "traces/integer_sampler.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "config/hardware_file.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"

@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/hash.h"
 #include "run/version.h"
 

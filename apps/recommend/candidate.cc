@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "apps/recommend/server_settings.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/number_text.h"

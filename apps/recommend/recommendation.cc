@@ -13,7 +13,7 @@
 #include "apps/recommend/halving.h"
 #include "apps/recommend/sensitivity.h"
 #include "apps/recommend/server_command.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "core/statistics.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <variant>
 
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "sched/policy/registry.h"

@@ -49,7 +49,7 @@
 
 namespace twin {
 
-// In order. Those between decide as the one before them (config/server_presets.cc).
+// In order. Those between decide as the one before them (config/servers/).
 enum class VllmV1Release : std::uint8_t {
   k0_15_1,
   k0_19_0,  // the gate of whole sequences

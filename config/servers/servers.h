@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "config/models/served_positions.h"
-#include "config/server_name.h"
+#include "config/servers/server.h"
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
 #include "sim/cost/boundary_config.h"
@@ -19,16 +18,11 @@ class Experiment;
 
 namespace twin {
 
-struct ServerPreset {
-  std::string_view name;  // of system.server
-  std::string_view policy;
-  std::string_view source;  // where its defaults come from
-  ServerVersion since{};    // first version known to start with the same settings
-};
-
-std::span<const ServerPreset> ServerPresets();
+// The listed releases, by server, oldest first.
+std::vector<ServerPreset> ServerPresets();
 
 struct ListedServer {
+  const Server* server;
   const ServerPreset* preset;
   bool exact;             // false: the preset stands in for the version that was asked for
   ServerVersion version;  // the version that was asked for
@@ -74,7 +68,7 @@ PositionRule PositionRuleOf(const proto::Experiment& message);
 // estimates, never measured.
 // Sets system.server to the preset's name and, if the preset stands in for another version,
 // system.server_asked. REQUIRES: system.server is set. Throws InputError (usage) for an unknown
-// server, a version before the first listed one, and a server whose policy is missing.
+// server and for a version before the first listed one.
 void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
                         const Parallelism& parallelism, proto::Experiment& message);
 

@@ -1,4 +1,4 @@
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -317,9 +317,9 @@ TEST(ServerPresetsTest, TheResolvedConfigShowsAllAndReadsBackEqual) {
   }
 }
 
-TEST(ServerPresetsTest, AServerWhosePolicyIsMissingIsRefusedByName) {
+TEST(ServerPresetsTest, AnUnknownServerIsRefusedWithTheNearestName) {
   EXPECT_THAT([] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'triton-2.50'"); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("triton-2.50"), HasSubstr("is missing"))));
+              ThrowsMessage<InputError>(HasSubstr("unknown server 'triton-2.50'")));
   EXPECT_THAT([] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'vlm-0.33.0'"); },
               ThrowsMessage<InputError>(HasSubstr("nearest: vllm-0.33.0")));
 }

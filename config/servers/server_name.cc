@@ -1,4 +1,4 @@
-#include "config/server_name.h"
+#include "config/servers/server_name.h"
 
 #include <algorithm>
 #include <charconv>
