@@ -9,17 +9,40 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/step_parts.h"
 #include "exec/cuda/batch_builder.h"
 #include "exec/cuda/cuda_model.h"
-#include "exec/cuda/decode_graphs.h"
 #include "exec/cuda/step_arena.h"
 #include "exec/cuda/step_clock.h"
+#include "exec/cuda/stream.h"
 #include "exec/executor.h"
 #include "exec/open_requests.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/top_logits.h"
 
 namespace twin::exec::cuda {
+
+// Every kDetailInterval-th replay is timed operation by operation.
+constexpr std::int32_t kDetailInterval = 64;
+
+// A step captured twice: `detailed` with events between its operations, `plain` without them.
+// `plain` is faster.
+struct DecodeGraph {
+  Graph plain;
+  Graph detailed;
+  LapEvents laps{LapEvents::Kind::kInGraph};  // of `detailed`
+  StepParts shares;                           // parts of the time of the last detailed replay
+  DetailTurns turns{kDetailInterval};
+  bool laps_in_use = false;  // a detailed replay has not been read yet
+
+  // Chooses and counts the next replay: true for `detailed`. ReadLaps() must follow when it has
+  // ended.
+  bool NextIsDetailed();
+  // REQUIRES: the detailed replay has ended.
+  void ReadLaps();
+};
+
+using DecodeGraphs = std::map<std::int64_t, DecodeGraph>;  // by batch size
 
 // Launch() builds a step and enqueues it on the device; Collect() waits for the oldest launched
 // step. Up to kStepsMax steps may be in flight. Sampled tokens are passed from step to step in
@@ -126,7 +149,8 @@ class CudaExecutor final : public Executor {
   // in flight may still read theirs. REQUIRES: it is within the largest step. `bucket` as in
   // BatchOptions.
   DeviceBatch Stage(const StepPlan& plan, const OpenRequests& requests, std::int64_t bucket);
-  // Runs steps that launch all kernels, if CudaModelOptions::warmed_bytes_min says so.
+  // Runs steps that launch all kernels: the first launch of a kernel loads it, which would stall a
+  // run. Does nothing for models below CudaModelOptions::warmed_bytes_min.
   void WarmUp();
   // Enqueues a step of `decodes` sequences of one token and `prefill` further tokens, all behind
   // `start` tokens, unless it is larger than the largest step or than the cache.

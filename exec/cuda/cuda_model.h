@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "exec/cuda/activations.h"
@@ -24,10 +23,6 @@
 #include "kernels/cuda/rope_append.h"
 
 namespace twin::exec::cuda {
-
-// The numbers of tokens whose products are tuned for prefills, ascending: 64, 96, 128, 192 and so
-// on up to 8,192, and the largest step.
-std::vector<std::int64_t> PrefillSizes(const StepSizes& largest_step);
 
 inline kernels::cuda::Fp8Accumulation AccumulationOf(const CudaModelOptions& options) {
   using Accumulation = kernels::cuda::Fp8Accumulation;
@@ -77,15 +72,9 @@ class CudaModel final : public DeviceModel {
   // The block size for which attention is described before there is a cache.
   static constexpr std::int64_t kUsualBlockSize = 16;
   [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
-  // The decodes of all attention that is made from now on.
-  void UseDecodes(std::vector<kernels::cuda::MeasuredDecodes> measured) {
-    measured_decodes_ = std::move(measured);
-  }
   // Attention over a cache of this model, for steps of at most so many rows and sequences.
   [[nodiscard]] std::unique_ptr<kernels::cuda::PagedAttention> MakeAttention(
       std::int64_t block_size, const StepShape& room) const;
-  // True if the options say how decodes are computed, so that no ways are measured.
-  [[nodiscard]] bool decodes_are_fixed() const;
   // What lies between a layer's first product and its attention.
   [[nodiscard]] kernels::cuda::RopeAppendOptions RopeOptionsOf(const DeviceLayer& layer) const;
   // What lies between the products of a layer's second half.
@@ -123,12 +112,19 @@ class CudaModel final : public DeviceModel {
   // Reasons why this build or device computes the model more slowly than possible, one line each.
   [[nodiscard]] std::vector<std::string> SlowParts() const;
 
-  // Autotunes the matrix products that are not in the algorithm cache: of decode_buckets(), with
-  // logits, and of PrefillSizes(), without. Saves the cache
-  // behind each size. A product whose operands do not fit into the memory that is left is not
-  // tuned. Returns one line for each product whose tuning failed otherwise: the first suggestion of
-  // cuBLASLt computes it. Throws kernels::cuda::HungDevice.
+  // Autotunes the matrix products that are not in the algorithm cache: those of decode_buckets()
+  // with logits, and those of prefills of 64, 96, 128, 192 and so on up to 8,192 tokens and of the
+  // largest step without logits. Saves the cache after each size. A product whose operands do not
+  // fit into the memory that is left is not tuned. Returns one line for each product whose tuning
+  // failed otherwise: the first suggestion of cuBLASLt computes it. Throws
+  // kernels::cuda::HungDevice.
   std::vector<std::string> TuneProducts();
+  // Measures the ways to compute the attention of decodes that serve the model, at numbers of
+  // decodes up to its largest graph and at a few lengths, as far as the cache holds them. Attention
+  // that is made later uses the fastest. Ways whose times are in the algorithm cache are not
+  // measured again; new times are saved in it. Does nothing if only one way serves or the options
+  // name the kernels. Overwrites the activations.
+  void TuneDecodes(const kernels::KvCacheView& cache);
   // Computes the products of a layer for each kernels::cuda::RoundedTokens() of steps up to the
   // largest, so that no step chooses an algorithm or loads its kernel. REQUIRES: activations of the
   // largest step are reserved.
@@ -146,6 +142,8 @@ class CudaModel final : public DeviceModel {
                                                                     bool logits) const;
   // Appends to `failures`. Returns true if the product has been tuned.
   bool TuneProduct(const kernels::cuda::GemmShape& shape, std::vector<std::string>& failures);
+  // True if the options say how decodes are computed, so that no ways are measured.
+  [[nodiscard]] bool decodes_are_fixed() const;
   [[nodiscard]] kernels::cuda::AttentionChoice ChoiceOf(
       const kernels::cuda::AttentionShape& shape) const;
   // True if decodes of the bucket are captured.
