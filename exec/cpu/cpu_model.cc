@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/check.h"
+#include "exec/cpu/cpu_executor.h"
+#include "exec/cpu/cpu_operations.h"
 #include "exec/model/rope.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
@@ -290,6 +292,22 @@ CpuModel::ConstMatrix CpuModel::GatherLogits(ConstMatrix head_input) {
 void CpuModel::Finish(Matrix logits) {
   if (config_.logit_scale != 1) kernels::Scale(pool_, config_.logit_scale, logits);
   if (config_.logit_cap > 0) kernels::SoftCap(pool_, config_.logit_cap, logits);
+}
+
+std::unique_ptr<DeviceModel> CpuModel::WithSameWeights(kernels::ThreadPool& pool) const {
+  return std::make_unique<CpuModel>(config_, weights_, positions_, pool, links_);
+}
+
+std::unique_ptr<Executor> CpuModel::MakeExecutor(const ExecutorConfig& config) {
+  return std::make_unique<CpuExecutor>(*this, config);
+}
+
+std::unique_ptr<Operations> CpuModel::MakeOperations(const kernels::KvCacheView& cache) {
+  return std::make_unique<CpuOperations>(config_, MatricesOf(*weights_), positions_, cache, pool_);
+}
+
+ModelWork CpuModel::WorkWith(DType kv_dtype) const {
+  return WorkOf(config_.shape, *weights_, kv_dtype);
 }
 
 }  // namespace twin::exec

@@ -41,7 +41,6 @@ class SyntheticSteps {
   // cache, each further one with one more. Returns the sums of the parts.
   StepParts RunDecodes(std::int32_t batch, std::int32_t context, std::int32_t steps);
 
-  [[nodiscard]] std::int64_t block_count() const { return static_cast<std::int64_t>(free_.size()); }
   // Blocks that a step of these items takes.
   [[nodiscard]] std::int64_t BlocksOf(std::span<const StepItem> items) const;
   [[nodiscard]] const kernels::KvCacheView& cache() const { return executor_->device_cache(); }
