@@ -1,21 +1,26 @@
 #include "apps/doctor/machine_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/doctor/doctor_state.h"
 #include "apps/doctor/program.h"
 #include "apps/enum_option.h"
 #include "core/input_error.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
 #include "exec/cuda/probe.h"
+#include "exec/cuda/state_probe.h"
 #include "exec/device_probe.h"
 #include "kernels/cpu_features.h"
 #include "kernels/instruction_set.h"
@@ -116,6 +121,45 @@ void PrintCeilings(const exec::CudaCeilings& ceilings) {
   std::printf("  copy within memory, %5.0f MiB  %8.1f GB/s    %6.1f %%\n",
               static_cast<double>(ceilings.copy_bytes) / (1 << 20),
               ceilings.copy_bytes_per_s * 1e-9, 100 * ceilings.copy_spread);
+}
+
+// To a tenth of a microsecond, so that thousands of times stay readable.
+ordered_json Rounded(const std::vector<double>& ms) {
+  ordered_json json = ordered_json::array();
+  for (const double value : ms) json.push_back(std::round(value * 1e4) * 1e-4);
+  return json;
+}
+
+ordered_json StateJson(const exec::DeviceState& state) {
+  ordered_json json{{"device", state.device},
+                    {"product", {state.tokens, state.outputs, state.inputs}},
+                    {"summary", exec::Summarize(state)}};
+  json["series"] = ordered_json::array();
+  for (const exec::StateSeries& series : state.series) {
+    json["series"].push_back({{"name", series.name},
+                              {"rest_ms", series.rest_ms},
+                              {"rows_before", series.rows},
+                              {"begin_ms", series.begin_ms},
+                              {"call_begin_ms", Rounded(series.calls.begin_ms)},
+                              {"call_ms", Rounded(series.calls.ms)}});
+  }
+  json["no_clocks"] = state.no_clocks;
+  json["clocks"] = ordered_json::array();
+  for (const exec::ClockSample& sample : state.clocks) {
+    json["clocks"].push_back({std::round(sample.ms * 10) / 10, sample.sm_mhz, sample.memory_mhz,
+                              sample.watts, sample.event_reasons});
+  }
+  json["tiles"] = ordered_json::array();
+  for (const exec::TilePoint& tile : state.tiles) {
+    json["tiles"].push_back({tile.tokens, tile.outputs, tile.inputs, tile.us});
+  }
+  return json;
+}
+
+void PrintState(const exec::DeviceState& state) {
+  std::cout << fmt::format("state     of {}, products of {} x {} x {}\n", state.device,
+                           state.tokens, state.outputs, state.inputs);
+  for (const std::string& line : exec::Summarize(state)) std::cout << "  " << line << "\n";
 }
 
 // How this build can divide a model.
