@@ -29,14 +29,14 @@ struct ExecutorConfig {
 // Keeps each request's tokens and block table, the latter by following the plans. Steps are
 // executed in the order of planning; equal plans give equal tokens.
 //
-// Of a model that is one stage of several: the first computes from the tokens, the last samples.
-// What the last one sampled has to be told to the first before a plan needs it.
+// With pipeline stages, the first stage reads token ids and the last one samples. Call StoreToken()
+// on the first stage before it launches a plan that uses the token.
 class Executor : public Backend {
  public:
   // True if this stage has all tokens that the plan computes.
-  [[nodiscard]] virtual bool Knows(const StepPlan& plan) const = 0;
-  // A token that the last stage sampled: another one than this.
-  virtual void Learn(const SampledToken& sampled) = 0;
+  [[nodiscard]] virtual bool HasTokensFor(const StepPlan& plan) const = 0;
+  // Stores a token that the last stage sampled. REQUIRES: this is not the last stage.
+  virtual void StoreToken(const SampledToken& sampled) = 0;
 
   // In the memory of the device.
   [[nodiscard]] virtual const kernels::KvCacheView& device_cache() const = 0;

@@ -76,14 +76,14 @@ void OpenRequests::Copy(KvOperation::Kind kind, BlockId from, BlockId to) {
       {static_cast<std::int32_t>(Index(from)), static_cast<std::int32_t>(Index(to))});
 }
 
-bool OpenRequests::Knows(const StepPlan& plan) const {
+bool OpenRequests::HasTokensFor(const StepPlan& plan) const {
   return std::all_of(plan.work.begin(), plan.work.end(), [&](const WorkItem& item) {
     const auto end = static_cast<std::size_t>(item.start + item.tokens - item.drafts);
     return end <= requests_[item.request].tokens.size();
   });
 }
 
-void OpenRequests::Learn(const SampledToken& sampled) {
+void OpenRequests::StoreToken(const SampledToken& sampled) {
   OpenRequest* const request = requests_.Find(sampled.request);
   if (request == nullptr || !sampled.fresh) return;
   CHECK(request->tokens.size() == static_cast<std::size_t>(sampled.position));

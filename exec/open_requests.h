@@ -39,10 +39,10 @@ class OpenRequests {
   // in this order; valid until the next call. REQUIRES: plans come in their order.
   std::span<const SwapBatch> Follow(const StepPlan& plan);
 
-  // True if all tokens are there that the plan computes.
-  [[nodiscard]] bool Knows(const StepPlan& plan) const;
-  // A token that somebody else sampled.
-  void Learn(const SampledToken& sampled);
+  // True if all tokens that the plan computes are stored.
+  [[nodiscard]] bool HasTokensFor(const StepPlan& plan) const;
+  // Appends a token that another stage sampled. Has no effect if the request is closed.
+  void StoreToken(const SampledToken& sampled);
 
   [[nodiscard]] OpenRequest& operator[](RequestId id) { return requests_[id]; }
   [[nodiscard]] const OpenRequest& operator[](RequestId id) const { return requests_[id]; }

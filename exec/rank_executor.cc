@@ -49,7 +49,7 @@ void RankExecutor::Execute(const StepPlan& plan) {
   const GridPlace& place = model_.links().place;
   // Tokens of steps in flight, where an asynchronous engine planned on without them.
   if (place.first_stage()) {
-    while (!executor_->Knows(plan)) ReceiveResult();
+    while (!executor_->HasTokensFor(plan)) ReceiveResult();
   }
   executor_->Launch(plan);
   const ComputedStep step = executor_->Collect();
@@ -114,7 +114,7 @@ void RankExecutor::ReceiveResult() {
   for (std::size_t i = 0; i < step.rows.size(); ++i) {
     step.rows[i].logits = std::span<const float>(step.logits).subspan(i * width, width);
   }
-  for (const SampledToken& sampled : step.sampled) executor_->Learn(sampled);
+  for (const SampledToken& sampled : step.sampled) executor_->StoreToken(sampled);
   step.finished = LapTimer::Clock::now();
   step.parts = JoinStages(step.parts, far,
                           std::chrono::duration_cast<Duration>(step.finished - step.started));

@@ -111,7 +111,8 @@ class RealWorld final : public World {
   [[nodiscard]] Replica& ReplicaAt(std::int32_t index) {
     return *replicas_[static_cast<std::size_t>(index)];
   }
-  void TakeRequests();
+  // Takes over the calls of Cancel() and Stop() since the last time.
+  void TakeCalls();
   void ReturnTransfers();
   void ReturnSteps();
   void ReturnSteps(std::int32_t index);
@@ -125,8 +126,8 @@ class RealWorld final : public World {
   void Announce(const TracedRequest& traced);
   // Its prompt is empty if it is too long for the model and the client gave none.
   RequestContent ContentOf(const TracedRequest& traced, RequestId id);
-  [[nodiscard]] OutputEnd EndOf(const TracedRequest& traced, const RequestContent& content,
-                                std::int32_t limit) const;
+  [[nodiscard]] OutputEnd DecideOutputEnd(const TracedRequest& traced,
+                                          const RequestContent& content, std::int32_t limit) const;
   // Opens what is not open at the plan's replica yet.
   void OpenNew(const StepPlan& plan);
   void OpenAt(std::int32_t index, RequestId id);
@@ -163,7 +164,7 @@ class RealWorld final : public World {
   std::size_t prompt_keys_used_ = 0;
   std::vector<RequestCancelled> cancels_;  // and those of requests that have not arrived
 
-  std::mutex requests_mutex_;  // guards the two members below
+  std::mutex calls_mutex_;  // guards the two members below
   std::vector<RequestCancelled> asked_cancels_;
   bool asked_stop_ = false;
 

@@ -115,7 +115,7 @@ void KeepNucleus(const VectorKernels& kernels, Ranking& ranking, float largest, 
   for (const Candidate& candidate : ranking.candidates()) all.push_back(candidate.logit);
   const std::uint64_t total =
       kernels.sum_of_weights(all.data(), static_cast<std::int64_t>(all.size()), largest, sharpness);
-  const std::uint64_t enough = EnoughOf(top_p, total);
+  const std::uint64_t enough = CeilShare(top_p, total);
   std::uint64_t reached = 0;
   for (std::size_t rank = 0; rank < ranking.size() && reached < enough; ++rank) {
     reached += WeightOf(ranking.At(rank).logit, largest, sharpness);
@@ -196,7 +196,7 @@ std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters
   std::uint32_t lowest = 0;
   if (parameters.min_p > 0 && !std::isnan(largest)) {
     lowest = OrderedBits(kernels.lowest_of_weight(logits.data(), size, largest, row.sharpness,
-                                                  EnoughOf(parameters.min_p, kLargestWeight)));
+                                                  CeilShare(parameters.min_p, kLargestWeight)));
   }
   Ranking ranking(logits, lowest);
   if (cuts_k) ranking.Keep(top_k);

@@ -130,7 +130,7 @@ ordered_json Rounded(const std::vector<double>& ms) {
   return json;
 }
 
-ordered_json StateJson(const exec::DeviceState& state) {
+ordered_json StateJson(const exec::ProbedDeviceState& state) {
   ordered_json json{{"device", state.device},
                     {"product", {state.tokens, state.outputs, state.inputs}},
                     {"summary", exec::Summarize(state)}};
@@ -156,7 +156,7 @@ ordered_json StateJson(const exec::DeviceState& state) {
   return json;
 }
 
-void PrintState(const exec::DeviceState& state) {
+void PrintState(const exec::ProbedDeviceState& state) {
   std::cout << fmt::format("state     of {}, products of {} x {} x {}\n", state.device,
                            state.tokens, state.outputs, state.inputs);
   for (const std::string& line : exec::Summarize(state)) std::cout << "  " << line << "\n";
@@ -205,7 +205,7 @@ void PrintText(const exec::DeviceProbe& probe) {
 struct Ceilings {
   std::optional<exec::CpuCeilings> cpu;
   std::optional<exec::CudaCeilings> cuda;
-  std::optional<exec::DeviceState> state;
+  std::optional<exec::ProbedDeviceState> state;
 };
 
 Ceilings MeasuredCeilings(const MachineArguments& arguments) {

@@ -51,9 +51,9 @@ void CpuExecutor::Swap(const SwapBatch& batch) {
   if (draft_model_) draft_model_->Swap(batch);
 }
 
-void CpuExecutor::Learn(const SampledToken& sampled) {
+void CpuExecutor::StoreToken(const SampledToken& sampled) {
   CHECK(!model_.links().place.last_stage());
-  requests_.Learn(sampled);
+  requests_.StoreToken(sampled);
 }
 
 // One stretch of numbers over and over: drawing them for gigabytes would take longer than
@@ -76,7 +76,7 @@ void CpuExecutor::FillCache(std::uint64_t seed) {
 
 void CpuExecutor::BuildBatch(const StepPlan& plan) {
   const bool reads_tokens = model_.links().place.first_stage();
-  CHECK(!reads_tokens || Knows(plan));
+  CHECK(!reads_tokens || HasTokensFor(plan));
   items_.clear();
   std::int32_t longest = 0;
   for (const WorkItem& item : plan.work) longest = std::max(longest, item.tokens);

@@ -31,8 +31,10 @@ class CpuExecutor final : public Executor {
   void Launch(const StepPlan& plan) override { launched_.PushBack(&plan); }
   ComputedStep Collect() override;
 
-  [[nodiscard]] bool Knows(const StepPlan& plan) const override { return requests_.Knows(plan); }
-  void Learn(const SampledToken& sampled) override;
+  [[nodiscard]] bool HasTokensFor(const StepPlan& plan) const override {
+    return requests_.HasTokensFor(plan);
+  }
+  void StoreToken(const SampledToken& sampled) override;
   [[nodiscard]] const kernels::KvCacheView& device_cache() const override { return device_.view(); }
   void FillCache(std::uint64_t seed) override;
   [[nodiscard]] const kernels::KvCacheView* readable_cache() const override {

@@ -109,9 +109,9 @@ CudaExecutor::~CudaExecutor() {
   AwaitStreamQuietly(model_.device().compute());
 }
 
-void CudaExecutor::Learn(const SampledToken& sampled) {
+void CudaExecutor::StoreToken(const SampledToken& sampled) {
   CHECK(!model_.links().place.last_stage());
-  requests_.Learn(sampled);
+  requests_.StoreToken(sampled);
 }
 
 void CudaExecutor::FillCache(std::uint64_t seed) {

@@ -81,8 +81,10 @@ class CudaExecutor final : public Executor {
     return std::chrono::microseconds(0);
   }
 
-  [[nodiscard]] bool Knows(const StepPlan& plan) const override { return requests_.Knows(plan); }
-  void Learn(const SampledToken& sampled) override;
+  [[nodiscard]] bool HasTokensFor(const StepPlan& plan) const override {
+    return requests_.HasTokensFor(plan);
+  }
+  void StoreToken(const SampledToken& sampled) override;
   [[nodiscard]] const kernels::KvCacheView& device_cache() const override { return cache_; }
   void FillCache(std::uint64_t seed) override;
 

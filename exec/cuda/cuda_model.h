@@ -134,14 +134,13 @@ class CudaModel final : public DeviceModel {
   using Matrix = kernels::cuda::DeviceMatrix;
 
   // The shape that cuBLASLt multiplies for so many tokens; none if another kernel does.
-  [[nodiscard]] std::optional<kernels::cuda::GemmShape> ProductShape(std::int64_t tokens,
-                                                                     const DeviceLinear& linear,
-                                                                     DType output) const;
+  [[nodiscard]] std::optional<kernels::cuda::DeviceGemmShape> ProductShape(
+      std::int64_t tokens, const DeviceLinear& linear, DType output) const;
   // The products of a step of so many tokens, but for those of experts.
-  [[nodiscard]] std::vector<kernels::cuda::GemmShape> ProductShapes(std::int64_t tokens,
-                                                                    bool logits) const;
+  [[nodiscard]] std::vector<kernels::cuda::DeviceGemmShape> ProductShapes(std::int64_t tokens,
+                                                                          bool logits) const;
   // Appends to `failures`. Returns true if the product has been tuned.
-  bool TuneProduct(const kernels::cuda::GemmShape& shape, std::vector<std::string>& failures);
+  bool TuneProduct(const kernels::cuda::DeviceGemmShape& shape, std::vector<std::string>& failures);
   // True if the options say how decodes are computed, so that no ways are measured.
   [[nodiscard]] bool decodes_are_fixed() const;
   [[nodiscard]] kernels::cuda::AttentionChoice ChoiceOf(

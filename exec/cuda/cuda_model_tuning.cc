@@ -55,9 +55,9 @@ bool CacheHolds(const std::vector<std::int64_t>& lengths, const kernels::KvCache
 
 }  // namespace
 
-std::optional<on::GemmShape> CudaModel::ProductShape(std::int64_t tokens,
-                                                     const DeviceLinear& linear,
-                                                     DType output) const {
+std::optional<on::DeviceGemmShape> CudaModel::ProductShape(std::int64_t tokens,
+                                                           const DeviceLinear& linear,
+                                                           DType output) const {
   if (linear.empty()) return std::nullopt;
   on::DeviceMatrix weights = linear.matrix;
   on::Fp8Accumulation accumulation{};
@@ -68,17 +68,17 @@ std::optional<on::GemmShape> CudaModel::ProductShape(std::int64_t tokens,
     weights = linear.padded().values;
     accumulation = AccumulationOf(options_);
   }
-  return on::GemmShape{.tokens = tokens,
-                       .outputs = weights.rows,
-                       .inputs = weights.columns,
-                       .input_dtype = weights.dtype,
-                       .output_dtype = output,
-                       .accumulation = accumulation};
+  return on::DeviceGemmShape{.tokens = tokens,
+                             .outputs = weights.rows,
+                             .inputs = weights.columns,
+                             .input_dtype = weights.dtype,
+                             .output_dtype = output,
+                             .accumulation = accumulation};
 }
 
-std::vector<on::GemmShape> CudaModel::ProductShapes(std::int64_t tokens, bool logits) const {
+std::vector<on::DeviceGemmShape> CudaModel::ProductShapes(std::int64_t tokens, bool logits) const {
   const DeviceLayer& layer = weights_.layers.front();
-  std::vector<on::GemmShape> shapes;
+  std::vector<on::DeviceGemmShape> shapes;
   const auto add = [&](const DeviceLinear& linear, DType output) {
     if (const auto shape = ProductShape(tokens, linear, output)) shapes.push_back(*shape);
   };
@@ -90,7 +90,7 @@ std::vector<on::GemmShape> CudaModel::ProductShapes(std::int64_t tokens, bool lo
   return shapes;
 }
 
-bool CudaModel::TuneProduct(const on::GemmShape& shape, std::vector<std::string>& failures) {
+bool CudaModel::TuneProduct(const on::DeviceGemmShape& shape, std::vector<std::string>& failures) {
   try {
     device_->gemm().Tune(device_->compute(), shape);
     return true;
@@ -131,7 +131,7 @@ std::vector<std::string> CudaModel::TuneProducts() {
   std::vector<std::string> failures;
   for (const Size& size : sizes) {
     bool tuned = false;
-    for (const on::GemmShape& shape : ProductShapes(size.tokens, size.decodes)) {
+    for (const on::DeviceGemmShape& shape : ProductShapes(size.tokens, size.decodes)) {
       const double flops = 2 * static_cast<double>(shape.tokens) *
                            static_cast<double>(shape.outputs) * static_cast<double>(shape.inputs);
       const bool small = !size.decodes && flops < options_.tuned_flops_min;

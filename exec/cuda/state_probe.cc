@@ -128,7 +128,7 @@ class Load {
 // Runs the loads of one measurement. `scale` shortens loads and pauses.
 class Measurement {
  public:
-  Measurement(cuda::Device& device, double scale, Clock::time_point begin, DeviceState& state)
+  Measurement(cuda::Device& device, double scale, Clock::time_point begin, ProbedDeviceState& state)
       : scale_(scale),
         begin_(begin),
         state_(state),
@@ -185,13 +185,13 @@ class Measurement {
 
   double scale_;
   Clock::time_point begin_;
-  DeviceState& state_;
+  ProbedDeviceState& state_;
   Load load_;
   Load narrow_;
 };
 
 // Gate and up of Llama-3-8B, or as much of it as fits.
-void ChooseSizes(DeviceState& state) {
+void ChooseSizes(ProbedDeviceState& state) {
   state.tokens = kTokens;
   state.outputs = 28672;
   state.inputs = 4096;
@@ -217,9 +217,9 @@ double MedianIn(const TimedCalls& calls, double from_ms, double to_ms) {
 
 }  // namespace
 
-DeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options) {
+ProbedDeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options) {
   cuda::Device device(ordinal, {});
-  DeviceState state;
+  ProbedDeviceState state;
   state.device = device.description();
   ChooseSizes(state);
   char bus[32] = {};
@@ -233,7 +233,7 @@ DeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options
   return state;
 }
 
-std::vector<std::string> Summarize(const DeviceState& state) {
+std::vector<std::string> Summarize(const ProbedDeviceState& state) {
   std::vector<std::string> lines;
   const double flops =
       2e-9 * static_cast<double>(state.tokens) * static_cast<double>(state.outputs * state.inputs);

@@ -43,7 +43,7 @@ struct TilePoint {
   double us = 0;  // median
 };
 
-struct DeviceState {
+struct ProbedDeviceState {
   std::string device;
   std::int64_t tokens = 0;  // of the products of the chain
   std::int64_t outputs = 0;
@@ -63,9 +63,9 @@ struct StateOptions {
 // chain after products of 64, 128 and 256 rows, and products of rows around multiples of 16. The
 // matrices are those of Llama-3-8B, or smaller ones where a quarter of the free memory does not
 // hold them. Throws InputError if the device does not exist, kernels::cuda::DeviceError.
-DeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options);
+ProbedDeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options);
 
 // What the series say, a line each.
-std::vector<std::string> Summarize(const DeviceState& state);
+std::vector<std::string> Summarize(const ProbedDeviceState& state);
 
 }  // namespace twin::exec

@@ -79,19 +79,19 @@ bool ParseFormat(std::string_view text, DType& dtype) {
 // The format of a product's inputs, and how it is summed.
 constexpr std::string_view kFastFp8 = "fp8_fast_accumulation";
 
-std::string_view InputText(const GemmShape& shape) {
+std::string_view InputText(const DeviceGemmShape& shape) {
   return shape.accumulation == Fp8Accumulation::kFast ? kFastFp8 : Name(shape.input_dtype);
 }
 
-bool ParseInput(std::string_view text, GemmShape& shape) {
+bool ParseInput(std::string_view text, DeviceGemmShape& shape) {
   if (text != kFastFp8) return ParseFormat(text, shape.input_dtype);
   shape.input_dtype = DType::kFp8;
   shape.accumulation = Fp8Accumulation::kFast;
   return true;
 }
 
-std::string Line(const std::string& device, const std::string& library, const GemmShape& shape,
-                 const GemmAlgorithm& algorithm) {
+std::string Line(const std::string& device, const std::string& library,
+                 const DeviceGemmShape& shape, const GemmAlgorithm& algorithm) {
   std::ostringstream text;
   text.precision(9);
   text << device << '\t' << library << '\t' << InputText(shape) << '\t' << Name(shape.output_dtype)
@@ -150,7 +150,7 @@ void GemmAlgorithmFile::ReadLine(std::string_view line, bool has_attention,
                       std::to_string(kFields));
   }
   if (has_attention && fields[2] == kAttention) return ReadDecodes(line, fields, where);
-  GemmShape shape;
+  DeviceGemmShape shape;
   GemmAlgorithm algorithm;
   const bool fits = ParseInput(fields[2], shape) && ParseFormat(fields[3], shape.output_dtype) &&
                     ParseNumber(fields[4], shape.tokens) && ParseNumber(fields[5], shape.outputs) &&
@@ -182,12 +182,12 @@ void GemmAlgorithmFile::ReadDecodes(std::string_view line,
   decodes_[each] = microseconds;
 }
 
-const GemmAlgorithm* GemmAlgorithmFile::Find(const GemmShape& shape) const {
+const GemmAlgorithm* GemmAlgorithmFile::Find(const DeviceGemmShape& shape) const {
   const auto found = algorithms_.find(shape);
   return found != algorithms_.end() ? &found->second : nullptr;
 }
 
-void GemmAlgorithmFile::Set(const GemmShape& shape, const GemmAlgorithm& algorithm) {
+void GemmAlgorithmFile::Set(const DeviceGemmShape& shape, const GemmAlgorithm& algorithm) {
   algorithms_[shape] = algorithm;
 }
 

@@ -166,7 +166,7 @@ __device__ std::uint32_t LargestOf(const LogitRow<kWidth>& row) {
 template <int kWidth>
 __device__ Number CutOfShare(const LogitRow<kWidth>& row, float share, float largest,
                              float sharpness) {
-  const Number enough = EnoughOf(share, kLargestWeight);
+  const Number enough = CeilShare(share, kLargestWeight);
   Number inverted = 0;  // the largest ~OrderedBits among these logits
   row.ForEach([&](float logit, std::uint32_t) {
     if (WeightOf(logit, largest, sharpness) < enough) return;
@@ -200,7 +200,7 @@ __device__ Number CutOf(const LogitRow<kWidth>& row, const SamplingParameters& p
     total[0] += WeightOf(logit, largest, sharpness);
   });
   BlockReduce(total, [](Number a, Number b) { return a + b; });
-  return CutAt(row, ordered, cut, EnoughOf(parameters.top_p, total[0]),
+  return CutAt(row, ordered, cut, CeilShare(parameters.top_p, total[0]),
                [&](float logit) -> Number { return WeightOf(logit, largest, sharpness); });
 }
 
