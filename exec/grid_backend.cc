@@ -12,7 +12,7 @@
 namespace twin::exec {
 namespace {
 
-// A member that is added to a plan changes one of these sums: it has to travel too.
+// The sizes of a plan's members. A new member changes the sum and has to be sent as well.
 constexpr std::size_t kLists = 9;
 constexpr std::size_t kNumbers = 8;  // 7, and the space of one
 static_assert(sizeof(StepPlan) == sizeof(StepId) + kLists * sizeof(std::vector<int>) +
@@ -56,14 +56,14 @@ void TakePlan(MessageReader& message, StepPlan& plan) {
 
 enum class CommandKind : std::uint8_t { kBegin, kOpen, kClose, kStep, kCollect, kEnd };
 
-// Prompts and plans come with their command; what a follower keeps between two is in here.
+// What a follower keeps between commands. Prompts and plans are part of their command.
 struct Follower {
   std::optional<RankExecutor> executor;
   StepPlan plan;
   std::vector<std::int32_t> prompt;
 };
 
-// False: the last command.
+// False if the command was the last one.
 bool CarryOut(DeviceModel& model, MessageReader& command, Follower& follower) {
   switch (command.Take<CommandKind>()) {
     case CommandKind::kBegin:
@@ -103,7 +103,7 @@ GridBackend::GridBackend(DeviceModel& model, Communicator& world, const RankExec
   command_.Put(CommandKind::kBegin);
   command_.Put(config);
   TellAll(world_.size());
-  // Making an executor may take all ranks at once: those of a stage compute together.
+  // The ranks of a stage may have to make their executors at the same time.
   executor_.emplace(model, config);
 }
 
@@ -113,7 +113,7 @@ GridBackend::~GridBackend() {
     command_.Put(CommandKind::kEnd);
     TellAll(world_.size());
   } catch (const CommunicationError&) {
-    // They have ended already: whoever waits for them will say why.
+    // The other ranks have ended already; whoever waits for them reports why.
   }
 }
 

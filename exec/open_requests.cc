@@ -63,7 +63,8 @@ void OpenRequests::Apply(const KvOperation& operation) {
   }
 }
 
-// A block may be swapped out and be the destination of a later swap in: directions do not mix.
+// A batch has one direction, because a block may be swapped out and be the destination of a later
+// swap in.
 void OpenRequests::Copy(KvOperation::Kind kind, BlockId from, BlockId to) {
   const bool out = kind == KvOperation::Kind::kSwapOut;
   if (batch_count_ == 0 || batches_[batch_count_ - 1].out != out) {

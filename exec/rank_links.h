@@ -6,8 +6,8 @@
 
 namespace twin::exec {
 
-// A rank's place in its grid, and its groups: both borrowed, ranked by tensor
-// rank and by stage, null where they would hold this rank alone.
+// A rank's place in its grid, and the groups that it belongs to: `tensor`, ranked by tensor rank,
+// and `stages`, ranked by stage. Both are borrowed, and null if they would contain this rank alone.
 struct RankLinks {
   GridPlace place;
   Communicator* tensor = nullptr;

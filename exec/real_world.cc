@@ -11,7 +11,7 @@
 namespace twin::exec {
 namespace {
 
-// No token ends the output before it has tokens_min tokens.
+// Masks every token that ends the output until the output has content.tokens_min tokens.
 void MaskEnds(const RealWorldOptions& options, const RequestContent& content,
               kernels::SamplingParameters& sampling) {
   std::vector<std::int32_t> ends = options.end_tokens;
@@ -113,7 +113,7 @@ std::optional<RealWorld::Clock::time_point> RealWorld::NextLook(TimePoint wake_a
   }
   const bool may_come = !stopping_ && source_.open();
   if (next == kTimeNever && in_flight_ == 0 && !may_come) return std::nullopt;
-  // Keeps the sum with the clock's start within its range.
+  // The bound keeps the sum with the clock's start within its range.
   next = std::min(next, now_ + std::chrono::hours(1));
   return *start_ + next.time_since_epoch();
 }
@@ -344,7 +344,7 @@ void RealWorld::OpenNew(const StepPlan& plan) {
 
 void RealWorld::OpenAt(std::int32_t index, RequestId id) {
   Placement* const placement = placements_.Find(id);
-  // It has been cancelled, or is open here.
+  // The request has been cancelled or is already open here.
   if (placement == nullptr || placement->replica == index) return;
   placement->moved = placement->replica != kNowhere;
   if (placement->moved) CloseAt(placement->replica, id);
@@ -355,7 +355,7 @@ void RealWorld::OpenAt(std::int32_t index, RequestId id) {
   ReplicaAt(index).worker.Open(id, std::move(tokens), placement->sampling);
 }
 
-// Its backend closes it once no step in flight carries it.
+// The backend closes the request when no step in flight carries it.
 void RealWorld::CloseAt(std::int32_t index, RequestId id) {
   Replica& replica = ReplicaAt(index);
   replica.departing.PushBack({id, replica.last_launched});
