@@ -64,7 +64,7 @@ double CpuSpeedProbe::Multiply(const ModelMatrices::Layer& layer, std::int64_t r
 }
 
 ProbeSeconds CpuSpeedProbe::Run() {
-  // The second product reads another layer: the first left its own in the caches.
+  // Each product reads another layer, because the first one leaves its layer in the caches.
   const auto layer = [this]() -> const ModelMatrices::Layer& {
     next_layer_ = (next_layer_ + 1) % matrices_.layers.size();
     return matrices_.layers[next_layer_];

@@ -9,7 +9,7 @@
 namespace twin::exec {
 namespace {
 
-// What is not computed of the config; empty = nothing.
+// The part of the config that cannot be computed; empty if all can.
 std::string NotComputed(const ModelConfig& model) {
   using Scaling = RopeConfig::Scaling;
   if (!model.quantization.empty() && !model.int4) {

@@ -10,7 +10,7 @@ namespace twin::exec {
 namespace {
 
 constexpr float kEpsilon = 1e-5F;
-constexpr std::int32_t kOptOffset = 2;  // rows of its position table that are unused
+constexpr std::int32_t kOptOffset = 2;  // unused rows of OPT's position table
 
 [[noreturn]] void Refuse(const ModelSpec& shape, const std::string& what) {
   throw InputError(InputError::Kind::kUsage, shape.name.empty() ? "model shape" : shape.name, what);
@@ -21,7 +21,7 @@ void SetWindows(const ModelSpec& shape, ModelConfig& config) {
   std::fill_n(config.layer_windows.begin(), shape.windowed_layers, shape.sliding_window);
 }
 
-// Rotary positions, RMSNorm, a gated MLP.
+// Sets rotary positions, RMSNorm and a gated MLP.
 void SetLlamaLike(const ModelSpec& shape, ModelConfig& config) {
   if (shape.head_dim % 2 != 0) {
     Refuse(shape, "has an odd head_dim, which rotary positions cannot turn");
@@ -31,7 +31,7 @@ void SetLlamaLike(const ModelSpec& shape, ModelConfig& config) {
   if (shape.norms_per_layer == 4) config.norm_placement = NormPlacement::kAround;
 }
 
-// Learned positions, LayerNorm, a plain MLP.
+// Sets learned positions, LayerNorm and a plain MLP.
 void SetGpt2OrOpt(const ModelSpec& shape, ModelConfig& config) {
   config.position_offset = shape.learned_positions - shape.max_position;
   const bool opt = config.position_offset == kOptOffset;

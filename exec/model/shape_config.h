@@ -1,4 +1,4 @@
-// A computable config for a model of which only the shape is known, as a preset.
+// Makes a computable configuration for a model of which only the shape is known, as for presets.
 #pragma once
 
 #include "core/model_spec.h"
