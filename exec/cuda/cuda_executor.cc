@@ -48,10 +48,10 @@ constexpr std::int32_t CarriedToken(std::int64_t index) {
   return -1 - static_cast<std::int32_t>(index);
 }
 
-// Our own kernels differ by the power of two of the number of tokens at most, and from here on no
-// more. Products are loaded by CudaModel::LoadProducts().
+// Our own kernels differ at most by the power of two of the number of tokens, and not at all above
+// this number. Products are loaded by CudaModel::LoadProducts().
 constexpr std::int64_t kTokensOfAllKernels = 512;
-// Rows of an expert from which on products of experts are computed alike.
+// Products with at least this many rows of an expert use the same kernel.
 constexpr std::int64_t kRowsOfExpert = 64;
 
 // Tokens of the largest step that is run in advance.
@@ -436,7 +436,8 @@ ComputedStep CudaExecutor::Collect() {
   computed.parts =
       PartsOf(step, std::chrono::duration_cast<Duration>(computed.finished - computed.started));
   last_end_ = computed.finished;
-  // Behind the end of the step: what follows is no time of the device.
+  // Called after the end of the step has been taken, because what follows is not time of the
+  // device.
   TellLogprobs(step);
   computed.logprobs = logprobs_;
   return computed;
@@ -521,7 +522,7 @@ void CudaExecutor::WarmUp() {
   for (std::int64_t size = 2 * tokens; size < largest.tokens; size *= 2) WarmUp(0, size);
   WarmUp(0, largest.tokens);
   model_.LoadProducts();
-  // Beside decodes, prefills have attention of their own.
+  // In steps with decodes, prefills use another attention kernel.
   WarmUp(std::min(tokens / 2, sequences - 1), tokens / 2);
   // Prefills that do not begin at position 0 read keys from the cache.
   WarmUp(0, tokens / 2, std::min<std::int64_t>(tokens, model_.positions()) / 2);

@@ -50,9 +50,9 @@ using DecodeGraphs = std::map<std::int64_t, DecodeGraph>;  // by batch size
 //
 // Time: a step starts when it is launched or when the previous step has ended, whichever is later.
 // `build` is the time until the inputs are on the device, plus idle time of the device. Events
-// between all operations cost time, so that few steps are timed with them: of the replays of a
-// graph one in kDetailInterval, of the steps of a kind whose kernels are launched one by one
-// kLaunchedDetailInterval. Other steps are timed as a whole, and their time is divided in the
+// between all operations cost time, so that few steps are timed with them: one in kDetailInterval
+// of a graph's replays, and one in kLaunchedDetailInterval of the steps of a kind whose kernels are
+// launched one by one. Other steps are timed as a whole, and their time is divided in the
 // proportions of the last step of their graph or kind that was timed in detail.
 class CudaExecutor final : public Executor {
  public:
@@ -102,9 +102,10 @@ class CudaExecutor final : public Executor {
     std::uint64_t number = 0;  // counts the launched steps from 0
     StepShape shape;
     Clock::time_point launched;
-    std::vector<SampledToken> sampled;         // carried-token codes until resolved
-    std::vector<std::int32_t> sampled_rows;    // rows of logits, by entry of `sampled`
-    std::vector<std::int32_t> asked_logprobs;  // SamplingParameters::logprobs, likewise
+    std::vector<SampledToken> sampled;       // carried-token codes until resolved
+    std::vector<std::int32_t> sampled_rows;  // rows of logits, by entry of `sampled`
+    std::vector<std::int32_t>
+        asked_logprobs;  // SamplingParameters::logprobs, by entry of `sampled`
     bool asks_logprobs = false;
     std::vector<LogitRow> kept;           // if logits are returned
     std::vector<std::int32_t> kept_rows;  // rows of logits, by entry of `kept`
@@ -139,7 +140,7 @@ class CudaExecutor final : public Executor {
   void TakeEmissions(const StepPlan& plan, Step& step);
   void FetchResults(const DeviceBatch& batch, Step& step);
   void FetchLogits(Step& step);
-  // The log-probabilities that requests ask for.
+  // Collects the log-probabilities that requests ask for.
   void TellLogprobs(Step& step);
   void Await(const Step& step) const;
   // Waits for the step and replaces the carried-token codes by its tokens.
@@ -147,15 +148,16 @@ class CudaExecutor final : public Executor {
   // Sets step.shares. REQUIRES: the step has ended.
   void ReadShares(Step& step);
   [[nodiscard]] StepParts PartsOf(const Step& step, Duration whole) const;
-  // Builds a batch and sends its inputs to the device; its tokens go behind the ring, because steps
-  // in flight may still read theirs. REQUIRES: it is within the largest step. `bucket` as in
-  // BatchOptions.
+  // Builds a batch and sends its inputs to the device. The sampled tokens go to a place after the
+  // ring, because steps in flight may still read the ring. REQUIRES: the batch is within the
+  // largest step. `bucket` is as in BatchOptions.
   DeviceBatch Stage(const StepPlan& plan, const OpenRequests& requests, std::int64_t bucket);
   // Runs steps that launch all kernels: the first launch of a kernel loads it, which would stall a
   // run. Does nothing for models below CudaModelOptions::warmed_bytes_min.
   void WarmUp();
-  // Enqueues a step of `decodes` sequences of one token and `prefill` further tokens, all behind
-  // `start` tokens, unless it is larger than the largest step or than the cache.
+  // Enqueues a step with `decodes` sequences of one token and `prefill` further tokens, where each
+  // sequence has `start` earlier tokens in the cache. Does nothing if the step is larger than the
+  // largest step or than the cache.
   void WarmUp(std::int64_t decodes, std::int64_t prefill, std::int64_t start = 0);
   // Captures the graphs of all buckets: at construction, and after memory that they read has moved.
   void CaptureAll();

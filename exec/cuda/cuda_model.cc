@@ -247,7 +247,7 @@ CudaModel::Matrix CudaModel::Forward(const DeviceBatch& batch, const kernels::Kv
     Attend(batch, i, input, cache, attention, laps);
     input = ProjectHalf(activations_.attended(rows), layer.output,
                         {layer.attention_norm, layer.attention_post_norm, &layer.mlp_norm}, laps);
-    const HalfNorms norms{layer.mlp_norm, layer.mlp_post_norm, NormBehind(i, batch)};
+    const HalfNorms norms{layer.mlp_norm, layer.mlp_post_norm, NormAfter(i, batch)};
     input = layer.experts.empty()
                 ? ProjectHalf(ComputeMlp(layer, input, laps), layer.down, norms, laps)
                 : AddHalf(ComputeMixture(layer, input, laps), nullptr, norms, laps);
@@ -281,7 +281,7 @@ void CudaModel::Embed(const DeviceBatch& batch, LapEvents& laps) {
   }
 }
 
-const DeviceNormWeights* CudaModel::NormBehind(std::size_t layer, const DeviceBatch& batch) const {
+const DeviceNormWeights* CudaModel::NormAfter(std::size_t layer, const DeviceBatch& batch) const {
   if (layer + 1 < weights_.layers.size()) return &weights_.layers[layer + 1].attention_norm;
   const bool final_norm = options_.links.place.last_stage() && !weights_.final_norm.empty();
   return final_norm && batch.every_row_has_logits ? &weights_.final_norm : nullptr;

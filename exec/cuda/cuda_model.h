@@ -75,9 +75,9 @@ class CudaModel final : public DeviceModel {
   // Attention over a cache of this model, for steps of at most so many rows and sequences.
   [[nodiscard]] std::unique_ptr<kernels::cuda::PagedAttention> MakeAttention(
       std::int64_t block_size, const StepShape& room) const;
-  // What lies between a layer's first product and its attention.
+  // Parameters of the operations between a layer's first product and its attention.
   [[nodiscard]] kernels::cuda::RopeAppendOptions RopeOptionsOf(const DeviceLayer& layer) const;
-  // What lies between the products of a layer's second half.
+  // Enqueues the operations between the products of a layer's second half.
   void Activate(const DeviceLayer& layer, kernels::cuda::DeviceMatrix inner,
                 kernels::cuda::DeviceMatrix activated) const;
 
@@ -97,15 +97,15 @@ class CudaModel final : public DeviceModel {
   void AwaitStep(const Event& moment) const;
 
   using MixtureLap = std::function<void(MixturePart)>;
-  // y = the mixture of a layer for the rows of x, on the compute stream; calls lap behind
+  // Computes y = the mixture of a layer for the rows of x, on the compute stream; calls lap after
   // each part. REQUIRES: x and y have the widths of the residual stream; y may be x.
   void MixExperts(const DeviceLayer& layer, kernels::cuda::DeviceMatrix x,
                   kernels::cuda::DeviceMatrix y, const MixtureLap& lap);
 
-  // y = W x on the compute stream. If W is int4, or fp8 on a device that does not multiply fp8
-  // matrices, it is widened: in the product for up to kWideningTokensMax rows of x, and before it
-  // for more. If W is fp8 otherwise, x is quantized first. REQUIRES: x and y are activations; the
-  // rows of x are reserved.
+  // Computes y = W x on the compute stream. If W is int4, or fp8 on a device that does not multiply
+  // fp8 matrices, W is widened: in the product for up to kWideningTokensMax rows of x, and before
+  // the product for more. If W is fp8 on other devices, x is quantized first. REQUIRES: x and y are
+  // activations; the rows of x are reserved.
   void Multiply(kernels::cuda::DeviceMatrix x, const DeviceLinear& linear,
                 kernels::cuda::DeviceMatrix y);
 
@@ -136,7 +136,7 @@ class CudaModel final : public DeviceModel {
   // The shape that cuBLASLt multiplies for so many tokens; none if another kernel does.
   [[nodiscard]] std::optional<kernels::cuda::DeviceGemmShape> ProductShape(
       std::int64_t tokens, const DeviceLinear& linear, DType output) const;
-  // The products of a step of so many tokens, but for those of experts.
+  // The products of a step of so many tokens, except products of experts.
   [[nodiscard]] std::vector<kernels::cuda::DeviceGemmShape> ProductShapes(std::int64_t tokens,
                                                                           bool logits) const;
   // Appends to `failures`. Returns true if the product has been tuned.
@@ -157,7 +157,7 @@ class CudaModel final : public DeviceModel {
   // The norms around half a layer.
   struct HalfNorms {
     const DeviceNormWeights& own;
-    const DeviceNormWeights& of_result;  // empty: there is none
+    const DeviceNormWeights& of_result;  // empty if there is none
     const DeviceNormWeights* next;       // of the next half; null after the last one
   };
   // Projects the result of attention or MLP and adds it to the residual stream.
@@ -167,7 +167,7 @@ class CudaModel final : public DeviceModel {
   // the next half, normalised. `bias` may be null.
   Matrix AddHalf(Matrix delta, const float* bias, const HalfNorms& norms, LapEvents& laps);
   // The norm that directly follows the second half of `layer`; null if none does.
-  const DeviceNormWeights* NormBehind(std::size_t layer, const DeviceBatch& batch) const;
+  const DeviceNormWeights* NormAfter(std::size_t layer, const DeviceBatch& batch) const;
   Matrix Logits(const DeviceBatch& batch, Matrix last, LapEvents& laps);
   Matrix GatherLogits(Matrix head_input, LapEvents& laps);
   // REQUIRES: the lap of the preceding operation is recorded.
@@ -177,7 +177,7 @@ class CudaModel final : public DeviceModel {
   [[nodiscard]] bool Widens(const DeviceLinear& linear) const;
   // Size of the largest matrix that is widened, in the activations' format; 0 if none is.
   [[nodiscard]] std::int64_t WidestBytes() const;
-  // Where a matrix is widened to.
+  // The place that a matrix is widened to.
   [[nodiscard]] Matrix Widened(const DeviceLinear& linear) const;
   // REQUIRES: Widens(linear).
   void MultiplyWidened(Matrix x, const DeviceLinear& linear, Matrix y);
