@@ -68,7 +68,7 @@ class AttentionRows {
   [[nodiscard]] Span Visible(const AttentionPiece& piece, std::int64_t row) const;
   void PackQueries(const AttentionPiece& piece, float* queries) const;
   // Addresses of the chunk's keys and values in the cache. Positions before the first one that any
-  // query sees (their blocks may have been freed), and those behind the chunk's end, get the
+  // query sees (their blocks may have been freed) and positions after the chunk's end get the
   // address of zeros.
   [[nodiscard]] Places PlacesOf(const AttentionPiece& piece, Span chunk) const;
   void AttendTile(const AttentionPiece& piece, Span chunk, std::int64_t first_row,

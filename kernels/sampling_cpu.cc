@@ -28,10 +28,11 @@ bool MoreLikely(const Candidate& a, const Candidate& b) {
   return a.order != b.order ? a.order > b.order : a.token < b.token;
 }
 
-// Sorts candidates lazily. The first `sorted_` are in descending order and rank above all others.
+// Sorts candidates lazily. The first `sorted_` are in descending order and rank above all further
+// candidates.
 class Ranking {
  public:
-  // Of the logits whose OrderedBits reach `lowest`.
+  // Ranks the logits whose OrderedBits are at least `lowest`.
   explicit Ranking(std::span<const float> logits, std::uint32_t lowest = 0) {
     if (lowest == 0) candidates_.reserve(logits.size());
     for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -81,7 +82,7 @@ class LogprobScale {
 
   [[nodiscard]] float Of(float logit) const {
     if (std::isnan(logit)) return -std::numeric_limits<float>::infinity();
-    // The difference of equal infinities would be no number.
+    // The difference of equal infinities would be NaN.
     const double below =
         logit == largest_ ? 0 : static_cast<double>(logit) - static_cast<double>(largest_);
     return static_cast<float>(below - log_sum_);

@@ -117,8 +117,8 @@ class Gemm::State {
   Plan& PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
                 const DeviceMatrix& y, Fp8Accumulation accumulation);
   Plan& MakePlan(StreamView stream, const ProductKey& key);
-  // Multiplies by the algorithm of the plan. If cuBLASLt refuses it at run time, by the first other
-  // suggestion that it does not refuse, which replaces it.
+  // Multiplies by the algorithm of the plan. If cuBLASLt refuses it at run time, multiplies by the
+  // first further suggestion that it accepts, which replaces the algorithm.
   void Run(StreamView stream, Plan& plan, const GemmOperands& operands);
 
   CublasLtContext context_;
@@ -157,7 +157,7 @@ void Gemm::State::Run(StreamView stream, Plan& plan, const GemmOperands& operand
     run(plan.choice.algorithm);
     return;
   } catch (const CublasLtError&) {
-    // What a failed call leaves of a capture cannot be continued.
+    // A capture cannot be continued after a failed call.
     if (Capturing(stream)) throw;
     failure = std::current_exception();
   }
@@ -190,7 +190,7 @@ Plan& Gemm::State::PlanFor(StreamView stream, const DeviceMatrix& x, const Devic
 }
 
 Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
-  // Choosing calls the heuristic of cuBLASLt, which may do what a capture does not allow.
+  // Choosing calls the heuristic of cuBLASLt, which may make calls that a capture does not allow.
   const bool prepared = choices_.contains(key.shape);
   CHECK(prepared || !Capturing(stream));
   const Choice& choice = ChoiceFor(key.shape);

@@ -33,9 +33,9 @@ struct DeviceGemmShape {
   auto operator<=>(const DeviceGemmShape&) const = default;
 };
 
-// The number of tokens that a product of `tokens` tokens takes its algorithm from: the next
-// multiple of 8 from 8 on, of 32 from 256, of 64 from 1,024 and of 128 from 4,096. A run meets
-// every number of tokens, and the heuristic of cuBLASLt takes half a millisecond a shape.
+// The number of tokens whose algorithm a product of `tokens` tokens uses: the next multiple of 8
+// from 8 on, of 32 from 256, of 64 from 1,024 and of 128 from 4,096. A run meets every number of
+// tokens, and the heuristic of cuBLASLt takes half a millisecond for each shape.
 std::int64_t RoundedTokens(std::int64_t tokens);
 
 // Matrix products. Each shape uses the algorithm that was the fastest in a measurement on this

@@ -16,12 +16,13 @@ namespace twin::kernels::cuda {
 namespace {
 
 constexpr std::string_view kHeading = "# twinserve GEMM algorithms, format 3";
-// Without times of attention.
+// The heading of files without times of attention.
 constexpr std::string_view kProductsHeading = "# twinserve GEMM algorithms, format 2";
-// Algorithms that may add parts of a sum in the format of the result: tuned anew.
+// The heading of files whose algorithms may add parts of a sum in the format of the result; they
+// are tuned anew.
 constexpr std::string_view kOldHeading = "# twinserve GEMM algorithms, format 1";
 constexpr std::string_view kAdvice = "; remove the file and tune again";
-constexpr std::string_view kAttention = "attention";  // in place of a format
+constexpr std::string_view kAttention = "attention";  // stands in the place of a format
 constexpr std::string_view kNothing = "-";
 constexpr std::size_t kFields = 10;
 constexpr std::size_t kWordDigits = 16;
@@ -173,7 +174,7 @@ void GemmAlgorithmFile::ReadDecodes(std::string_view line,
   const bool fits = ParseNumber(fields[4], each.decodes) && ParseNumber(fields[5], each.length) &&
                     fields[7] == kNothing && ParseNumber(fields[8], microseconds);
   if (!fits) Refuse(where, "is not a time of attention");
-  // A way without a name here is one of another version of this program.
+  // An unknown way comes from another version of this program.
   if (!way || fields[0] != device_ || fields[1] != BuiltWithFlashInfer().version) {
     other_lines_.emplace_back(line);
     return;

@@ -36,7 +36,7 @@ class GemmAlgorithmFile {
   // The algorithm of a shape; null if it has none.
   [[nodiscard]] const GemmAlgorithm* Find(const DeviceGemmShape& shape) const;
   void Set(const DeviceGemmShape& shape, const GemmAlgorithm& algorithm);
-  // Of the attention of decodes.
+  // The measured times of the attention of decodes.
   [[nodiscard]] DecodeTimes& decodes() { return decodes_; }
   // Replaces the file atomically. Does nothing without a path. Throws InputError (data) if the file
   // cannot be written.

@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kPurpose = "operands to tune products with";
 constexpr int kTurns = 5;
 constexpr int kProductsMax = 20;        // per candidate and turn
-constexpr float kTurnMilliseconds = 2;  // approximate; longer if one product is
+constexpr float kTurnMilliseconds = 2;  // approximate; longer if one product takes longer
 constexpr std::size_t kPatternBytes = std::size_t{4} << 20;
 
 // Uniform random numbers of magnitude 0.5 to 1 and either sign; 16 bits hold one or two of them.

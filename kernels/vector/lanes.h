@@ -30,7 +30,7 @@ using ShortLanes = std::uint16_t __attribute__((vector_size(TWIN_LANES * 2)));
 using ByteLanes = std::int8_t __attribute__((vector_size(TWIN_LANES)));
 using UnsignedByteLanes = std::uint8_t __attribute__((vector_size(TWIN_LANES)));
 
-// The same vector types for addresses that are aligned only to an array's element.
+// Vector types for addresses that are aligned only to an array's element.
 using LanesAt = float __attribute__((vector_size(TWIN_LANES * 4), aligned(4), may_alias));
 using BitLanesAt =
     std::uint32_t __attribute__((vector_size(TWIN_LANES * 4), aligned(2), may_alias));

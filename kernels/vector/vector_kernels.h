@@ -1,5 +1,4 @@
-// The table of the kernels' inner loops, of which each instruction set has one. Private to this
-// layer.
+// The table of the kernels' inner loops; each instruction set has one. Private to this layer.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +29,11 @@ struct Tile {
   std::int64_t ahead_step;
 };
 
-// Weights of 4 bits of a panel, from a column on (WeightView).
+// 4-bit weights of a panel, from a column on (see WeightView).
 struct Int4Block {
-  const std::uint8_t* weights;  // from that column on
+  const std::uint8_t* weights;  // beginning with that column
   const float* scales;          // [group][32], of the panel
-  const std::uint8_t* zeros;    // likewise
+  const std::uint8_t* zeros;    // [group][32], of the panel
   std::int64_t first;           // the column, even
   std::int64_t group;           // columns, even
 };
