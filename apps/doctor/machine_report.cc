@@ -69,10 +69,10 @@ void PrintLibrary(const char* name, const exec::LibraryStatus& library) {
 enum class Measure : std::uint8_t { kNothing, kCeilings, kState };
 
 struct MachineArguments {
-  run::ModelDevice device = run::ModelDevice::kCpu;  // that must be usable
+  run::ModelDevice device = run::ModelDevice::kCpu;  // the device that must be usable
   Measure measure = Measure::kNothing;
   double measure_seconds = 30;
-  std::int32_t threads = 0;  // 0: as many as the machine has
+  std::int32_t threads = 0;  // 0 = all cores
 };
 
 ordered_json CeilingsJson(const exec::CpuCeilings& ceilings) {
@@ -123,7 +123,7 @@ void PrintCeilings(const exec::CudaCeilings& ceilings) {
               ceilings.copy_bytes_per_s * 1e-9, 100 * ceilings.copy_spread);
 }
 
-// To a tenth of a microsecond, so that thousands of times stay readable.
+// Rounds to a tenth of a microsecond, so that thousands of times stay readable.
 ordered_json Rounded(const std::vector<double>& ms) {
   ordered_json json = ordered_json::array();
   for (const double value : ms) json.push_back(std::round(value * 1e4) * 1e-4);
@@ -162,7 +162,7 @@ void PrintState(const exec::ProbedDeviceState& state) {
   for (const std::string& line : exec::Summarize(state)) std::cout << "  " << line << "\n";
 }
 
-// How this build can divide a model.
+// The kinds of ranks over which this build can divide a model.
 std::string RankKinds() {
   const std::string mpi = exec::BuiltWithMpi();
   return "threads of one process" +
@@ -201,7 +201,7 @@ void PrintText(const exec::DeviceProbe& probe) {
   std::cout << "presets   see --list models and --list hardware\n";
 }
 
-// Measurements of the device that was asked for; none of the others.
+// Measurements of the device that was asked for.
 struct Ceilings {
   std::optional<exec::CpuCeilings> cpu;
   std::optional<exec::CudaCeilings> cuda;
@@ -274,7 +274,7 @@ MachineReport AddMachineReport(CLI::App& command) {
       command, "--device", arguments->device,
       {{"cpu", run::ModelDevice::kCpu}, {"cuda", run::ModelDevice::kCuda}},
       "Fail unless models can run on this device; --measure measures it (default: cpu)");
-  // Without a value CLI11 reads an empty one.
+  // CLI11 reads an empty text if the option has no value.
   AddEnumOption<Measure>(
       command, "--measure", arguments->measure,
       {{"ceilings", Measure::kCeilings}, {"state", Measure::kState}, {"", Measure::kCeilings}},

@@ -1,4 +1,5 @@
-// Everything that a real world needs on this machine: a model, its memory, and its device.
+// Sets up what a real world needs on this machine: a model, its memory, and its device. All
+// functions here REQUIRE a config whose world is real.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +39,15 @@ namespace twin::run {
 // device that this machine lacks.
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes);
 
-// What an experiment computes with.
+// The models of an experiment.
 struct ServedModels {
-  ComputedModel target;                // whose tokens are served
-  std::optional<ComputedModel> draft;  // speculation.model, of the same vocabulary
+  ComputedModel target;                // the model whose tokens are served
+  std::optional<ComputedModel> draft;  // speculation.model; has the same vocabulary
 };
 
-// The models that the experiment names. Throws InputError: served_model.h, and (usage) where
-// system.model_shape contradicts system.model, where there is neither a model directory nor
-// world.real.dummy_weights, or where the vocabularies differ.
+// Finds the models that the experiment names. Throws InputError as ReadServedModel()
+// (served_model.h), and (usage) if system.model_shape contradicts system.model, if there is neither
+// a model directory nor world.real.dummy_weights, or if the vocabularies differ.
 ServedModels FindServedModels(const ExperimentConfig& config);
 
 // A model that is loaded on its device, or divided over the devices of several ranks, and the draft
@@ -54,21 +55,21 @@ ServedModels FindServedModels(const ExperimentConfig& config);
 // process is rank 0.
 class ServingDevice {
  public:
-  // Loads the model, and fills in the config's KV blocks where they are measured. Reports the
-  // loader's warnings to `control`. REQUIRES: a config from ResolveForThisMachine.
-  // Throws InputError (data; usage: no room for the cache), std::bad_alloc,
-  // kernels::cuda::DeviceError, CommunicationError.
+  // Loads the model, and fills in the config's KV blocks if they are measured. Reports the loader's
+  // warnings to `control`. REQUIRES: a config from ResolveForThisMachine. Throws InputError (data;
+  // usage: no room for the cache), std::bad_alloc, kernels::cuda::DeviceError, CommunicationError.
   ServingDevice(ExperimentConfig& config, const ServedModels& models, exec::Communicator* processes,
                 RunControl& control);
 
   [[nodiscard]] const exec::ModelConfig& model_config() const { return rank_.model->config(); }
 
-  // Null if the device has none, if the model is divided over several ranks, or if replicas, which
-  // would compute at the same time, disturb it. Borrows this object.
+  // Makes the speed probe. Null if the device has none, if the model is divided over several ranks,
+  // or if there are several replicas, which would compute at the same time as the probe. The probe
+  // borrows this object.
   [[nodiscard]] std::unique_ptr<exec::SpeedProbe> MakeSpeedProbe();
 
-  // One for each replica. Allocates their KV caches. The backends borrow this object. Throws as the
-  // constructor.
+  // Makes one backend for each replica, and allocates their KV caches. The backends borrow this
+  // object. Throws as the constructor.
   [[nodiscard]] std::vector<std::unique_ptr<exec::Backend>> MakeBackends(const EngineConfig& engine,
                                                                          DType kv_dtype);
 
@@ -79,13 +80,13 @@ class ServingDevice {
   exec::Communicator* world_ = nullptr;
   std::optional<SpeculationConfig> speculation_;
   RankModel rank_;
-  std::vector<RankModel> further_replicas_;  // of the same weights
-  // One for each replica, or none. They borrow the pools of the replicas.
+  std::vector<RankModel> further_replicas_;  // share the weights of the first one
+  // One model for each replica; empty without a draft model. They borrow the pools of the replicas.
   std::vector<std::unique_ptr<exec::DeviceModel>> draft_models_;
 };
 
-// What the other ranks run meanwhile: executes rank 0's plans until its backend is destroyed.
-// Returns false at once if another rank failed, which reports the reason. Throws as ServingDevice.
+// Runs on every rank but rank 0: executes rank 0's plans until its backend is destroyed. Returns
+// false at once if another rank failed, which reports the reason. Throws as ServingDevice.
 bool FollowServing(const ExperimentConfig& config, const ComputedModel& model,
                    exec::Communicator& processes);
 
