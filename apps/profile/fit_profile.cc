@@ -51,6 +51,7 @@ std::optional<double> NoiseOf(const std::vector<double>& seconds) {
   return exec::SpreadOf(seconds).relative();
 }
 
+// A whole step with its mean times over the rounds.
 sim::StepSample StepOf(const Rounds& rounds) {
   const auto part_of = [&](std::size_t i) {
     return Of(rounds, [i](const ProfileRow& row) { return row.parts_us[i]; });

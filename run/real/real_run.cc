@@ -27,6 +27,7 @@
 #include "run/record/recording_world.h"
 #include "run/run_directory.h"
 #include "run/run_files.h"
+#include "run/run_metrics.h"
 #include "run/trace_notes.h"
 #include "sched/serve.h"
 
@@ -280,16 +281,6 @@ bool FollowReal(const ExperimentConfig& asked, exec::Communicator& processes) {
   const std::optional<Prepared> prepared = PrepareTogether(asked, processes);
   if (!prepared) return false;
   return FollowServing(prepared->config, prepared->served.target, processes);
-}
-
-RunOutcome ServeReal(const ExperimentConfig& asked, RunControl& control,
-                     const RunWatchers& watchers) {
-  const std::unique_ptr<ArrivalSource> source = MakeWorkload(asked.workload, asked.seed);
-  LoadedSystem system(PrepareToServe(asked, nullptr), control, nullptr);
-  RunMetrics metrics(system.deployment(), watchers);
-  PartTotals parts;
-  const bool interrupted = system.Serve(*source, metrics, parts, control);
-  return SumUp(system.deployment(), metrics, MoreOf(system, parts, control), interrupted);
 }
 
 RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& out,
