@@ -51,7 +51,7 @@ void BackendWorker::Work() {
       CopyDue();
       patience = kIdle;
       if (launched_ == collected_) continue;
-      // Others compute: a step that is planned meanwhile can be launched.
+      // The device or other ranks compute: a step that is planned meanwhile can be launched.
       patience = backend_.RestBetweenQuestions();
       if (!backend_.Collectable()) continue;
       Deliver(backend_.Collect());

@@ -56,7 +56,7 @@ void TakePlan(MessageReader& message, StepPlan& plan) {
 
 enum class CommandKind : std::uint8_t { kBegin, kOpen, kClose, kStep, kCollect, kEnd };
 
-// What a follower keeps between commands. Prompts and plans are part of their command.
+// The state that a follower keeps between commands. Prompts and plans are part of their command.
 struct Follower {
   std::optional<RankExecutor> executor;
   StepPlan plan;

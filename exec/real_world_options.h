@@ -24,8 +24,8 @@ class RealWorldListener {
   virtual void OnStep(std::int32_t /*replica*/, StepId /*id*/, const StepTimes& /*times*/) {}
   // `token` is the next one of the request's output.
   virtual void OnToken(RequestId /*id*/, std::int32_t /*token*/) {}
-  // Called before OnToken() if the request asks for log-probabilities: the token's own, then those
-  // of the most likely tokens. Valid during the call.
+  // Called before OnToken() if the request asks for log-probabilities: the token's own comes first,
+  // then the most likely tokens'. Valid during the call.
   virtual void OnLogprobs(RequestId /*id*/, std::span<const kernels::TokenLogprob> /*logprobs*/) {}
 };
 
@@ -36,7 +36,7 @@ struct RequestContent {
   // Until the output has this many tokens, neither a stop token nor an end token is chosen.
   // REQUIRES: 0, or there are at most kernels::kMaskedTokensMax of such tokens.
   std::int32_t tokens_min = 0;
-  std::uint64_t cache_salt = 0;  // requests share cached prefixes only with those of equal salt
+  std::uint64_t cache_salt = 0;  // requests share cached prefixes only if their salts are equal
   kernels::SamplingParameters sampling = {};
 };
 

@@ -51,9 +51,10 @@ void AppendLogprobs(std::span<const float> logits, std::int32_t token, std::int3
 // returns the one with the largest GumbelScore of (seed, position, token), which is a sample of
 // their softmax. The result depends only on logits and parameters: it is the same on every
 // processor and device. NaN counts as a logit below all numbers, and masked tokens have NaN.
-// Error     probabilities differ from those of exact arithmetic by at most 1e-4 of each and 2^-31
-//           of the total. The cut of top_p differs by at most 1e-5 of the total, the cut of min_p
-//           by 1e-5 of the largest probability.
+//
+// Error     probabilities differ from exact arithmetic by at most 1e-4 of each and 2^-31 of the
+//           total. The cut of top_p differs by at most 1e-5 of the total, the cut of min_p by 1e-5
+//           of the largest probability.
 // Cost      temperature alone: one pass, about 1 ns per token; top_k and top_p: a partial sort;
 //           min_p: one more pass, and it makes the sort smaller.
 //           Masked tokens: a copy of the logits.

@@ -72,8 +72,8 @@ exec::ProfileLimits LimitsOf(const ProfileRequest& request, const ModelSpec& mod
   return limits;
 }
 
-// The header of a profile. Threads are those of a CPU; on other devices, threads of the host
-// compute nothing.
+// The header of a profile. Its number of threads counts only on a CPU: with other devices, threads
+// of the host compute nothing.
 ProfileHeader HeaderOf(const ProfileRequest& request, const ModelSpec& model,
                        const MeasuredModel& measured, const exec::ProfileLimits& limits) {
   return {.machine = measured.machine,

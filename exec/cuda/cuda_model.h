@@ -112,11 +112,11 @@ class CudaModel final : public DeviceModel {
   // Reasons why this build or device computes the model more slowly than possible, one line each.
   [[nodiscard]] std::vector<std::string> SlowParts() const;
 
-  // Autotunes the matrix products that are not in the algorithm cache: those of decode_buckets()
-  // with logits, and those of prefills of 64, 96, 128, 192 and so on up to 8,192 tokens and of the
-  // largest step without logits. Saves the cache after each size. A product whose operands do not
-  // fit into the memory that is left is not tuned. Returns one line for each product whose tuning
-  // failed otherwise: the first suggestion of cuBLASLt computes it. Throws
+  // Autotunes the matrix products that are not in the algorithm cache: products of
+  // decode_buckets(), with logits, and products without logits of prefills of 64, 96, 128, 192 and
+  // so on up to 8,192 tokens and of the largest step. Saves the cache after each size. A product
+  // whose operands do not fit into the memory that is left is not tuned. Returns one line for each
+  // product whose tuning failed otherwise: the first suggestion of cuBLASLt computes it. Throws
   // kernels::cuda::HungDevice.
   std::vector<std::string> TuneProducts();
   // Measures the ways to compute the attention of decodes that serve the model, at numbers of

@@ -49,7 +49,7 @@ struct CudaModelOptions {
   // File that keeps the chosen algorithms of matrix products and the times of attention; empty = in
   // memory only.
   std::filesystem::path algorithm_cache = {};
-  // The attention kernels in detail, for tests; they override those of model_options.
+  // The attention kernels in detail, for tests; they override model_options.
   std::optional<kernels::cuda::AttentionChoice> attention = {};
   // Captures and tunes decode steps only for these numbers of requests, each in its bucket; empty =
   // all up to largest_step.sequences.

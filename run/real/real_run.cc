@@ -125,7 +125,7 @@ exec::RealWorldOptions WorldOptionsOf(const Deployment& deployment, const exec::
           .listener = &listener};
 }
 
-// What must be equal on all ranks of a run.
+// The configuration and models, which must be equal on all ranks of a run.
 struct Prepared {
   ExperimentConfig config;
   ServedModels served;

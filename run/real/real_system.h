@@ -31,12 +31,12 @@ namespace twin::run {
 //    share system.memory.utilization (default 0.9) of the device;
 //  - swap space: none if the policy does not swap.
 // A draft model takes its share of the memory, and its blocks are as many as the served model's.
-// Ranks and replicas share the machine: threads, memory and blocks in the result are those of one
-// rank of one replica. Replicas, on a CPU only, share the weights.
-// Allocates no memory for the model. Throws InputError (usage): a device that this build lacks, a
-// number format that the device cannot compute, replicas of a grid or on CUDA devices, drafts that
-// are computed nowhere, weights that do not fit, a cache too small for one request; (data): a
-// device that this machine lacks.
+// Ranks and replicas share the machine: the result has the threads, memory and blocks of one rank
+// of one replica. Replicas, which are possible on a CPU only, share the weights. Allocates no
+// memory for the model. Throws InputError (usage) for a device that this build lacks, a number
+// format that the device cannot compute, replicas of a grid or on CUDA devices, drafts that nothing
+// computes, weights that do not fit, or a cache too small for one request; (data) for a device that
+// this machine lacks.
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes);
 
 // The models of an experiment.
