@@ -18,8 +18,8 @@ class GridBackend final : public Backend {
   // Borrows both. `world` is the group of all ranks of the model's grid; all ranks but this one are
   // in Follow(). Throws std::bad_alloc if the cache does not fit into memory.
   GridBackend(DeviceModel& model, Communicator& world, const RankExecutorConfig& config);
-  // Lets the other ranks return from Follow(). If an exception unwinds this object, does nothing:
-  // whoever aborts the group ends the ranks.
+  // Lets the other ranks return from Follow(). Does nothing if an exception unwinds this object:
+  // the code that aborts the group then ends the ranks.
   ~GridBackend() override;
   GridBackend(const GridBackend&) = delete;
   GridBackend& operator=(const GridBackend&) = delete;

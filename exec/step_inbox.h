@@ -1,4 +1,5 @@
-// Where the threads of backends report steps and transfers, and where a world waits for them.
+// The inbox to which the threads of backends report steps and transfers, and on which a world
+// waits.
 #pragma once
 
 #include <condition_variable>

@@ -40,11 +40,11 @@ class AttentionRows {
   // The size of the scratch memory that Attend needs.
   [[nodiscard]] std::int64_t WorkFloats(std::int64_t queries) const;
 
-  // Sets `state` to the one that covers no positions.
+  // Sets `state` to the state that covers no positions.
   void Clear(const AttentionPiece& piece, float* state) const;
-  // Sets `state` to the one that covers the positions from stretch * kStretch to stretch * kStretch
-  // + kStretch - 1, as far as they are visible to each row. `memory`: scratch of WorkFloats()
-  // floats.
+  // Sets `state` to the state that covers the positions from stretch * kStretch to stretch *
+  // kStretch + kStretch - 1, as far as they are visible to each row. `memory`: scratch of
+  // WorkFloats() floats.
   void Attend(const AttentionPiece& piece, std::int64_t stretch, float* state, float* memory) const;
   // Merges `state` into `total`.
   void Merge(const AttentionPiece& piece, const float* state, float* total) const;

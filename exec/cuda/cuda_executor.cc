@@ -33,7 +33,7 @@ std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 // blocks list each of them several times.
 std::int64_t RoomForSteps(const StepSizes& largest, std::int64_t plan_bytes,
                           std::int64_t blocks_of_request, std::int64_t blocks) {
-  // A step of so many pages would attend to 16 million tokens in blocks of 16.
+  // A step with this many pages would attend to 16 million tokens in blocks of 16.
   constexpr std::int64_t kSharedPagesMax = std::int64_t{1} << 20;
   const std::int64_t shared = std::min(largest.sequences * blocks_of_request, kSharedPagesMax);
   const StepShape shape{.rows = largest.tokens,
@@ -218,7 +218,8 @@ void CudaExecutor::Launch(const StepPlan& plan) {
 
 void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
   const StreamView stream = model_.device().compute();
-  // No bucket if the logits of all rows are returned: they must not contain rows of padding.
+  // There is no bucket if the logits of all rows are returned: they must not contain rows of
+  // padding.
   const std::int64_t bucket =
       config_.logits_of_all_rows ? 0 : ComputedRowsOf(plan, buckets_).bucket;
   builder_.Arrange(plan, requests_,

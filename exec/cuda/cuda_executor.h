@@ -186,7 +186,7 @@ class CudaExecutor final : public Executor {
   kernels::cuda::DeviceMatrix logits_;  // of the last enqueued step
   std::vector<std::uint32_t> buckets_;  // batch sizes that decodes are padded to, ascending
   DecodeGraphs graphs_;
-  // By powers of two of rows and pages.
+  // The kinds of launched steps, by powers of two of rows and pages.
   std::map<std::array<std::uint64_t, 2>, LaunchedKind> kinds_;
   bool graphs_stale_ = true;
   Event idle_{Event::Kind::kOrder};

@@ -72,7 +72,7 @@ class CudaModel final : public DeviceModel {
   // The block size for which attention is described before there is a cache.
   static constexpr std::int64_t kUsualBlockSize = 16;
   [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
-  // Attention over a cache of this model, for steps of at most so many rows and sequences.
+  // Makes attention over a cache of this model, for steps within the rows and sequences of `room`.
   [[nodiscard]] std::unique_ptr<kernels::cuda::PagedAttention> MakeAttention(
       std::int64_t block_size, const StepShape& room) const;
   // Parameters of the operations between a layer's first product and its attention.
@@ -133,10 +133,11 @@ class CudaModel final : public DeviceModel {
  private:
   using Matrix = kernels::cuda::DeviceMatrix;
 
-  // The shape that cuBLASLt multiplies for so many tokens; none if another kernel does.
+  // The shape that cuBLASLt multiplies for `tokens` tokens; nullopt if another kernel computes the
+  // product.
   [[nodiscard]] std::optional<kernels::cuda::DeviceGemmShape> ProductShape(
       std::int64_t tokens, const DeviceLinear& linear, DType output) const;
-  // The products of a step of so many tokens, except products of experts.
+  // The products of a step of `tokens` tokens, except products of experts.
   [[nodiscard]] std::vector<kernels::cuda::DeviceGemmShape> ProductShapes(std::int64_t tokens,
                                                                           bool logits) const;
   // Appends to `failures`. Returns true if the product has been tuned.

@@ -119,10 +119,10 @@ class PagedAttention {
   PagedAttention(const PagedAttention&) = delete;
   PagedAttention& operator=(const PagedAttention&) = delete;
 
-  // Room for the plan of a step with so many sequences, decodes and rows; the arrays of `work` are
-  // not read. Equal numbers give equal room.
+  // Bytes of the plan of a step with the sequences, decodes and rows of `work`, whose arrays are
+  // not read. Equal numbers give equal sizes.
   [[nodiscard]] std::int64_t PlanBytes(const AttentionWork& work) const;
-  // Room for the plan of any step within the limits.
+  // Bytes of the plan of the largest step within the limits.
   [[nodiscard]] std::int64_t PlanBytesMax() const;
   // Distributes the work over the multiprocessors. Call it before a capture or a replay, never
   // during a capture. It may be called for the next step before the previous ones have run. Throws

@@ -88,7 +88,7 @@ struct VectorKernels {
   // which the caller must multiply its earlier weighted sums.
   float (*softmax_chunk)(const SoftmaxChunk& chunk);
 
-  // The index of the candidate with the largest GumbelScore; the one with the lowest token among
+  // The index of the candidate with the largest GumbelScore, and with the lowest token among
   // equals; -1 if size is 0. If `tokens` is null, the indices are the tokens. The result is the
   // same for every instruction set.
   std::int64_t (*gumbel_choice)(const GumbelRow& row, const float* logits,

@@ -159,7 +159,7 @@ std::optional<Prepared> PrepareTogether(const ExperimentConfig& asked,
 // Prepares rank 0, or the only process.
 Prepared PrepareToServe(const ExperimentConfig& asked, exec::Communicator* processes) {
   if (processes == nullptr) {
-    // Check this before anything is asked of the machine.
+    // Checked first, before anything is asked of the machine.
     RequireDevice("world.real.device", std::get<RealWorldConfig>(asked.world).device, "cpu");
     return Prepare(asked, AvailableMemory());
   }

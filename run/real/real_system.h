@@ -1,5 +1,4 @@
-// Sets up what a real world needs on this machine: a model, its memory, and its device. All
-// functions here REQUIRE a config whose world is real.
+// Sets up what a real world needs on this machine: a model, its memory, and its device.
 #pragma once
 
 #include <cstdint>
