@@ -10,7 +10,7 @@
 #include "exec/model/model_config.h"
 #include "exec/profile/model_work.h"
 #include "exec/profile/operations.h"
-#include "exec/rank_links.h"
+#include "exec/rank_groups.h"
 #include "exec/speed_probe.h"
 #include "kernels/kv_cache.h"
 #include "kernels/thread_pool.h"

@@ -1,13 +1,21 @@
-// The groups that one rank of a grid belongs to.
+// The place of a rank in its grid, and the groups that it belongs to.
 #pragma once
 
 #include <memory>
 
 #include "core/check.h"
 #include "exec/comm/communicator.h"
-#include "exec/rank_links.h"
+#include "exec/model/model_share.h"
 
 namespace twin::exec {
+
+// A rank's place in its grid, and the groups that it belongs to: `tensor`, ranked by tensor rank,
+// and `stages`, ranked by stage. Both are borrowed, and null if they would contain this rank alone.
+struct RankLinks {
+  GridPlace place;
+  Communicator* tensor = nullptr;
+  Communicator* stages = nullptr;
+};
 
 // Splits all ranks of a grid into its stages (ranks that share layers) and its columns (ranks that
 // pass activations on).

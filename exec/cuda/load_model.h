@@ -12,7 +12,7 @@
 #include "core/model_options.h"
 #include "exec/device_model.h"
 #include "exec/model/model_config.h"
-#include "exec/rank_links.h"
+#include "exec/rank_groups.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/thread_pool.h"
 

@@ -1,5 +1,5 @@
-// Reads the model configurations that executors can compute, a part of all that config/models
-// reads.
+// The model configurations that executors can compute: read from a config.json, or made from a
+// shape.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "config/models/model_config.h"
+#include "core/model_spec.h"
 
 namespace twin::exec {
 
@@ -21,5 +22,12 @@ ModelConfig ReadModelConfig(const std::filesystem::path& path);
 // Parses the text of a config.json as ReadModelConfig() does, without a name; `where` stands for
 // the file in errors.
 ModelConfig ParseModelConfig(std::string_view text, const std::string& where);
+
+// Makes a configuration for a model of which only the shape is known, as for presets: the
+// configuration of the family whose models have such a shape. Fields that a shape lacks
+// (activation, norm epsilon, rotary base) get the family's usual values; there are no
+// end-of-sequence tokens. Meant for dummy weights.
+// Throws InputError (usage) if no family that can be computed has the shape.
+ModelConfig ConfigOfShape(const ModelSpec& shape);
 
 }  // namespace twin::exec

@@ -23,7 +23,7 @@ struct ModelArgument {
 
 // Finds the model of that name; `run`, `generate`, `bench` and `profile` use no other way. Reads
 // the config, not the weights. A preset is computed as its family usually is
-// (exec/model/shape_config.h).
+// (exec/model/model_config.h).
 // Throws InputError for a preset if weights are needed and for a config file of another name
 // (usage), and for a missing or damaged config, a directory without weights, and a model that
 // cannot be computed (data).
