@@ -102,7 +102,7 @@ GridBackend::GridBackend(DeviceModel& model, Communicator& world, const RankExec
   CHECK(world.rank() == 0 && world.size() == model.links().place.grid.devices());
   command_.Put(CommandKind::kBegin);
   command_.Put(config);
-  TellAll(world_.size());
+  SendToRanks(world_.size());
   // The ranks of a stage may have to make their executors at the same time.
   executor_.emplace(model, config);
 }
@@ -111,13 +111,13 @@ GridBackend::~GridBackend() {
   if (std::uncaught_exceptions() > exceptions_) return;
   try {
     command_.Put(CommandKind::kEnd);
-    TellAll(world_.size());
+    SendToRanks(world_.size());
   } catch (const CommunicationError&) {
     // The other ranks have ended already; whoever waits for them reports why.
   }
 }
 
-void GridBackend::TellAll(std::int32_t ranks) {
+void GridBackend::SendToRanks(std::int32_t ranks) {
   for (std::int32_t rank = 1; rank < ranks; ++rank) SendSized(world_, command_.bytes(), rank);
   command_.Clear();
 }
@@ -128,27 +128,27 @@ void GridBackend::Open(RequestId id, std::span<const std::int32_t> prompt,
   command_.Put(id);
   command_.Put(sampling);
   command_.PutList(prompt);
-  TellAll(world_.size());
+  SendToRanks(world_.size());
   executor_->Open(id, prompt, sampling);
 }
 
 void GridBackend::Close(RequestId id) {
   command_.Put(CommandKind::kClose);
   command_.Put(id);
-  TellAll(world_.size());
+  SendToRanks(world_.size());
   executor_->Close(id);
 }
 
 void GridBackend::Launch(const StepPlan& plan) {
   command_.Put(CommandKind::kStep);
   PutPlan(plan, command_);
-  TellAll(world_.size());
+  SendToRanks(world_.size());
   executor_->Execute(plan);
 }
 
 ComputedStep GridBackend::Collect() {
   command_.Put(CommandKind::kCollect);
-  TellAll(first_stage_ranks_);
+  SendToRanks(first_stage_ranks_);
   const StepResult& step = executor_->Collect();
   return {.sampled = step.sampled,
           .started = step.started,

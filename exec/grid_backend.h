@@ -32,7 +32,8 @@ class GridBackend final : public Backend {
   bool Collectable() override { return executor_->Collectable(); }
 
  private:
-  void TellAll(std::int32_t ranks);
+  // Sends the command to the ranks 1 to ranks - 1.
+  void SendToRanks(std::int32_t ranks);
 
   Communicator& world_;
   std::int32_t first_stage_ranks_;

@@ -301,13 +301,13 @@ void CudaExecutor::TakeEmissions(const StepPlan& plan, Step& step) {
   if (!model_.links().place.last_stage()) return;
   const std::span<const LogitSource> sources = builder_.logits();
   // Rows are in the order of the device's batch; results are reported in plan order.
-  told_order_.resize(sources.size());
-  std::iota(told_order_.begin(), told_order_.end(), 0);
-  std::stable_sort(told_order_.begin(), told_order_.end(), [&](std::int32_t a, std::int32_t b) {
+  plan_order_.resize(sources.size());
+  std::iota(plan_order_.begin(), plan_order_.end(), 0);
+  std::stable_sort(plan_order_.begin(), plan_order_.end(), [&](std::int32_t a, std::int32_t b) {
     return sources[static_cast<std::size_t>(a)].item < sources[static_cast<std::size_t>(b)].item;
   });
   const std::int64_t ring = SampledAt(launched_) - sampled_.As<std::int32_t>();
-  for (const std::int32_t row : told_order_) {
+  for (const std::int32_t row : plan_order_) {
     const LogitSource& source = sources[static_cast<std::size_t>(row)];
     const WorkItem& item = plan.work[static_cast<std::size_t>(source.item)];
     if (config_.returns_logits && (item.emits || config_.logits_of_all_rows)) {
@@ -439,12 +439,12 @@ ComputedStep CudaExecutor::Collect() {
   last_end_ = computed.finished;
   // Called after the end of the step has been taken, because what follows is not time of the
   // device.
-  TellLogprobs(step);
+  ReportLogprobs(step);
   computed.logprobs = logprobs_;
   return computed;
 }
 
-void CudaExecutor::TellLogprobs(Step& step) {
+void CudaExecutor::ReportLogprobs(Step& step) {
   logprobs_.clear();
   for (std::size_t i = 0; i < step.sampled.size(); ++i) {
     if (step.asked_logprobs[i] < 0) continue;

@@ -141,7 +141,7 @@ class CudaExecutor final : public Executor {
   void FetchResults(const DeviceBatch& batch, Step& step);
   void FetchLogits(Step& step);
   // Collects the log-probabilities that requests ask for.
-  void TellLogprobs(Step& step);
+  void ReportLogprobs(Step& step);
   void Await(const Step& step) const;
   // Waits for the step and replaces the carried-token codes by its tokens.
   void Resolve(Step& step);
@@ -195,7 +195,7 @@ class CudaExecutor final : public Executor {
   std::uint64_t launched_ = 0;   // number of launched steps
   std::uint64_t collected_ = 0;  // number of collected steps
   Clock::time_point last_end_{};
-  std::vector<std::int32_t> told_order_;
+  std::vector<std::int32_t> plan_order_;
   std::vector<kernels::TokenLogprob> logprobs_;  // of the last collected step
 };
 
