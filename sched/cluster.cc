@@ -170,7 +170,7 @@ void Cluster::OnStepFinished(TimePoint now, const StepFinished& finished) {
   }
 }
 
-// What a preemption lost is computed again, and not counted again.
+// Counts the prompt tokens that the step computes, each once: not again after a preemption.
 void Cluster::CountPrompts(const StepPlan& plan, IdTable<Placement>& placements) {
   LoadReport& report = states_[static_cast<std::size_t>(plan.replica)].report;
   for (const WorkItem& item : plan.work) {

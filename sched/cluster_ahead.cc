@@ -1,4 +1,6 @@
-// Clusters whose replicas go on one after the other, or several at once.
+// Ahead of the clock: replicas go through a window of time one after the other, or several at once
+// (docs/decisions/0016-replicas-one-after-the-other.md). The router gets their reports when the
+// window ends.
 #include <variant>
 
 #include "sched/cluster.h"
@@ -13,7 +15,7 @@ Duration Cluster::window_max() const {
 
 std::int32_t Cluster::RouteAhead(TimePoint now, const Request& request) {
   Pool& pool = pools_.front();
-  pool.received = false;
+  pool.received = false;  // each request is an instant of its own
   const std::int32_t replica = Choose(pool, now, request);
   if (pool.reads_loads) {
     if (ahead_.empty()) ahead_.resize(engines_.size());

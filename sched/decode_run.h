@@ -16,35 +16,35 @@
 
 namespace twin {
 
-// Plans such steps in place of the policy, which has promised that it would plan the same
-// (Policy::DecodeRunLimits). A step costs the sequences that need a block, and one addition per
-// sequence for its work item: the counters of the sequences are written when the run ends.
+// Plans the steps of a run in place of the policy, which has promised that it would plan the same
+// (Policy::DecodeRunLimits). Cost of a step: the sequences that need a block, and one addition per
+// sequence for its work item. The counters of the sequences are written when the run ends.
 //
 // Why a run breaks no invariant (docs/INVARIANTS.md): the step before it was checked, with the same
 // items one token earlier. I2, I3: an item reaches the latest token, known or pending, and every
 // step moves both by one. I4: PeriodicMembers finds each sequence whose blocks do not cover its
-// next token. I5: the requests of a step are those of the step before; where that one is still in
-// flight, the policy overlaps its own steps.
+// next token. I5: a step has the same requests as the step before; if that one is still in flight,
+// the policy overlaps its own steps.
 class DecodeRun {
  public:
-  // Whether a run can follow the plan: it decodes all running requests and does nothing else than
-  // to take blocks.
+  // Whether a run can follow the plan: it decodes all running requests and otherwise only takes
+  // blocks.
   [[nodiscard]] static bool CanFollow(const StepPlan& plan) {
     return DecodesAllRunning(plan) && plan.released.empty() && plan.rejected.empty();
   }
 
   [[nodiscard]] bool open() const { return !members_.empty(); }
 
-  // Begins behind `plan`, the latest one; `reversals` as Policy::DecodeRunReversals(). REQUIRES:
+  // Begins after `plan`, the latest one; `reversals` as Policy::DecodeRunReversals(). REQUIRES:
   // CanFollow(plan), no run is open, no other step is in flight, and nothing unexpected has
   // happened since.
   void Open(const StepPlan& plan, const DecodeLimits& limits,
             std::span<const std::int32_t> reversals, std::int32_t block_size,
             SequenceTable& sequences);
 
-  // Plans the next step, behind `latest`, into `plan`, where step.plan() is `plan`, which may be
-  // `latest` itself. Returns false if a sequence reaches a limit, the policy ends the run, or
-  // blocks run short: then the policy decides, and what `plan` holds is void. REQUIRES: open().
+  // Plans the step after `latest` into `plan`, which may be `latest` itself. Returns false if a
+  // sequence reaches a limit, the policy ends the run, or blocks run short: then the policy
+  // decides, and the contents of `plan` are void. REQUIRES: open(); step.plan() is `plan`.
   [[nodiscard]] bool PlanNext(Policy& policy, StepBuilder& step, const StepPlan& latest,
                               StepPlan& plan);
 
@@ -60,7 +60,7 @@ class DecodeRun {
  private:
   [[nodiscard]] bool BlocksSuffice(const KvPool& pool) const;
   void RepeatWork(const StepPlan& latest, StepPlan& plan) const;
-  // Calls visit(member) for those that take a block, in the order of the step.
+  // Calls visit(member) for the members that take a block, in the order of the step.
   template <class Visit>
   void ForEachGrowing(Visit visit);
 

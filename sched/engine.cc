@@ -23,7 +23,7 @@ bool HoldsMemory(const Sequence& s) {
   return s.blocks.held() > 0 || s.blocks.reserved_blocks > 0 || !s.blocks.host.empty();
 }
 
-// The least of the limits of the model and of the policy.
+// The smaller one of the limits of the model and of the policy.
 std::int32_t ServableTokens(const EngineConfig& config, const PolicyTraits& traits) {
   if (!config.checks_rejections) return StepBuilder::kTokensUnchecked;
   std::int32_t tokens = std::numeric_limits<std::int32_t>::max();
@@ -95,7 +95,7 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
 }
 
 bool Engine::PlanRun(StepBuilder& builder, StepPlan& plan) {
-  // Blocks come back without an outcome where a cancelled request was still in flight.
+  // Blocks of a cancelled request that was in flight come back without an outcome.
   if (!run_can_begin_ || !releases_.empty()) return false;
   const StepPlan& latest = Slot(StepId{Index(next_step_) - 1});
   if (!run_.open()) {
@@ -183,7 +183,8 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     s.keys.push_back(filled.key);
     if (run_can_begin_ && s.state == SequenceState::kRunning) run_.OnKey(s);
   }
-  // Where blocks are published when they return, they are so only if no later step is in flight.
+  // Nothing to do but count: every item had its expected outcome and no block is to be published.
+  // With publishes_returned_tokens blocks are published unless a later step is in flight.
   const bool expected =
       finished.outcomes.empty() && !(traits_.publishes_returned_tokens && in_flight_ == 1);
   if (run_.open() && expected) {
@@ -195,6 +196,7 @@ void Engine::OnStepFinished(const StepFinished& finished) {
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   const bool publishes = traits_.publishes_returned_tokens;
+  // Items with drafts, and the first token of a prefill-only request, take more than to count.
   const bool rare = plan.totals.draft_items > 0 || census_.prefill_only > 0;
   for (const WorkItem& item : plan.work) {
     Sequence& s = sequences_[item.request];
@@ -207,7 +209,7 @@ void Engine::OnStepFinished(const StepFinished& finished) {
       --s.in_flight;
       s.pending -= emitted;
       s.known += emitted;
-      // Where a later step is in flight, it has published as much when it was planned.
+      // A later step that is in flight has published these blocks when it was planned.
       if (publishes && s.in_flight == 0) PublishReturned(s);
     }
   }
@@ -233,7 +235,7 @@ void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& 
     return;
   }
   const bool forgets = traits_.forgets_stale_tokens && outcome.finish == FinishReason::kNone;
-  // What a stale item brought is computed again, and then counts, even if the world knows it.
+  // The token of a stale item is computed again, and counts then, even if the world knows it.
   s.known += forgets ? static_cast<std::int32_t>(item.emits && !stale) : outcome.emitted_tokens;
   if (!stale) TakeDrafts(s, item, outcome);
   if (traits_.publishes_returned_tokens && s.state == SequenceState::kRunning) PublishReturned(s);
@@ -247,7 +249,7 @@ void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& 
 }
 
 void Engine::TakeDrafts(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) const {
-  // What the request does not go on with is computed again: I13.
+  // Rejected drafts are not computed tokens of the request: I13.
   if (item.drafts > 0) s.computed -= 1 + item.drafts - outcome.emitted_tokens;
   if (traits_.drafts_max == 0 || traits_.assumes_drafts || !item.emits) return;
   CHECK(outcome.new_drafts <= traits_.drafts_max);
@@ -291,8 +293,8 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
     if (sequences_.contains(cancelled.request)) CloseIfDone(s);
     return;
   }
-  // A step in flight still writes into its blocks. Later steps run behind it; copies of keys and
-  // values do not.
+  // A step in flight still writes into its blocks. Later steps run after it; copies of keys and
+  // values may not.
   if (s.in_flight == 0 || (traits_.frees_in_flight && !receives_)) ReleaseBlocks(s);
   CloseIfDone(s);
 }
@@ -320,7 +322,7 @@ void Engine::SetUp(Sequence& s, const Request& request, std::span<const BlockKey
   CHECK(request.prompt_tokens >= 1 && request.max_output_tokens >= 1);
   BlockTable blocks = std::move(s.blocks);
   std::vector<BlockKey> keys = std::move(s.keys);
-  // By powers of two, so that they soon fit whoever uses them next.
+  // Capacities are powers of two, so that the memory soon fits every request that uses it.
   if (keys.capacity() < prefix_keys.size()) keys.reserve(std::bit_ceil(prefix_keys.size()));
   keys.assign(prefix_keys.begin(), prefix_keys.end());
   s = Sequence{};

@@ -92,7 +92,8 @@ class Engine {
   // A request that another replica has prefilled. It waits; the policy takes blocks for it
   // (StepBuilder::AwaitTransfer). REQUIRES: traits().receives_kv.
   void Receive(const Request& request, const Handover& handover);
-  // Blocks of a hold, or those taken for a request; valid until they are released.
+  // Blocks held for another replica, and blocks taken for a request that arrives from one; valid
+  // until they are released.
   [[nodiscard]] std::span<const BlockId> HeldBlocks(RequestId id) const;
   [[nodiscard]] std::span<const BlockId> TakenBlocks(RequestId id) const;
   // The held blocks are no longer needed. REQUIRES: HeldBlocks(id) is not empty.
@@ -114,7 +115,7 @@ class Engine {
   void EndSequence(Sequence& sequence);
   // Applies a returned item that is more than one further token of a running sequence.
   void ApplyOutcome(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome);
-  // Takes back the drafts that were rejected, and those offered for the next item.
+  // Takes back the drafts that were rejected, and stores the drafts offered for the next item.
   void TakeDrafts(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome) const;
   void PublishReturned(Sequence& sequence);
   void ReleaseCollected();
@@ -126,7 +127,7 @@ class Engine {
   // Lets the policy plan the step; false if there is nothing to do.
   [[nodiscard]] bool PlanByPolicy(StepBuilder& builder, StepPlan& plan);
   void EndRun();
-  // Where the step is kept. Steps that return in order take the slots in turn.
+  // The place of the step's plan. Steps that return in order take the slots in turn.
   [[nodiscard]] StepPlan& Slot(StepId step) { return plans_[Index(step) % plans_.size()]; }
   [[nodiscard]] StepPlan& FreeSlot();
   [[nodiscard]] const StepPlan& Returned(StepId step);
@@ -146,12 +147,12 @@ class Engine {
   std::vector<KvOperation> releases_;  // by finishes since the last plan; part of the next one
   std::vector<RequestId> too_long_;    // arrived, to be rejected by the next plan
   std::vector<RequestId> collected_;   // scratch of ReleaseCollected
-  // Of requests that have left and whose keys and values another replica needs.
+  // Blocks of requests that have left and whose keys and values another replica needs.
   IdMap<BlockTable> held_;
   std::vector<Handover> handovers_;
   std::vector<Reservation> reservations_;
   DecodeRun run_;
-  // The latest plan can be followed by a run, and nothing unexpected has happened since.
+  // True if a run can follow the latest plan, and nothing unexpected has happened since.
   bool run_can_begin_ = false;
   bool receives_ = false;  // copies of keys and values come into the pool
   StepId next_step_{1};

@@ -1,4 +1,4 @@
-// What an engine does for clusters that separate prefill from decode.
+// The part of an engine for clusters that separate prefill from decode.
 #include <utility>
 
 #include "core/check.h"

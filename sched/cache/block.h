@@ -5,7 +5,7 @@ namespace twin {
 
 // A byte, because the blocks of a pool are taken and given back in an order of their own: of a
 // thousand replicas each account would otherwise be fetched from memory. Keys lie with the index,
-// and the pool counts those who share a block.
+// and the pool counts the sequences that share a block.
 struct Block {
   bool held : 1 = false;         // by at least one sequence
   bool shared : 1 = false;       // by several
