@@ -151,8 +151,8 @@ void FastServePolicy::Plan(StepBuilder& step) {
   ++steps_;
 }
 
-// What a step has computed is known when the next one begins: only ContinueDecodeRun() can tell
-// whether the batch repeats.
+// The time of a step is known when the next one begins: only ContinueDecodeRun() can tell whether
+// the batch repeats.
 std::optional<DecodeLimits> FastServePolicy::DecodeRunLimits() const {
   return repeats_.prepared && nobody_waits() ? std::optional(DecodeLimits{}) : std::nullopt;
 }
@@ -430,7 +430,7 @@ void FastServePolicy::ScheduleBatch(StepBuilder& step) const {
   }
 }
 
-// The first of those who are on the host, while the blocks to spare remain.
+// Loads requests from the host, the first in order first, while the blocks to spare remain.
 void FastServePolicy::LoadAhead(StepBuilder& step) {
   for (std::int32_t loaded = 0; loaded < config_.max_batch_size; ++loaded) {
     const std::optional<RequestId> first =

@@ -20,7 +20,7 @@
 //   a page.
 // - The path of a hit is locked before the test, so that it does not count as evictable.
 // - Retraction takes the request with the fewest output tokens, and the survivors stay sorted.
-//   What it had generated leaves the cache; its prompt stays in the tree.
+//   Its output leaves the cache; its prompt stays in the tree.
 // - The ratio changes in decode steps only, and starts over when the engine is idle.
 // - An overlapped step is planned without the results of the latest one. A request that is certain
 //   to end with them is left out; a token that returns for a retracted request is thrown away.
@@ -70,8 +70,9 @@ class SglangPolicy final : public Policy {
     std::int64_t input_left = 0;  // tokens
     std::int64_t chunk_left = 0;  // tokens; unused without chunks
     double future = 0;            // tokens charged against all of the cache
-    std::int64_t charged = 0;     // of those, what this step needs
-    // What requests will still take of the cache, and hold then (OfferIgnoringEnd).
+    std::int64_t charged = 0;     // the part of `future` that this step needs
+    // Tokens that a request will still take of the cache, and tokens that it then holds
+    // (OfferIgnoringEnd).
     struct FutureOf {
       double left = 0;
       std::int64_t held = 0;

@@ -71,7 +71,7 @@ void SglangPolicy::Retract(StepBuilder& step) {
     Requeue(step, victim);
     fits = DecodesFit(step, running_);
   }
-  // What the limits of requests exclude, unless the world lets outputs exceed them.
+  // Needed only if the world lets outputs exceed their limits: otherwise one request always fits.
   if (!DecodesFit(step, running_) && chunked_) {
     const RequestId victim = *chunked_;
     chunked_.reset();

@@ -100,7 +100,7 @@ std::optional<DecodeLimits> TgiRouter::DecodeRunLimits() const {
   return DecodeLimits{};
 }
 
-// The sizes that the model server sets behind each step, from the last prompt to the first.
+// The sizes that the model server sets after each step, from the last prompt to the first.
 void TgiRouter::SizeOpenPrompts(const StepBuilder& step) {
   std::erase_if(open_prompts_, [&](const OpenPrompt& open) {
     const Sequence& s = step.sequence(open.id);

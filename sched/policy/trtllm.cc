@@ -85,7 +85,7 @@ std::optional<DecodeLimits> TrtllmPolicy::DecodeRunLimits() const {
   if (config_.speculation.on() || !waiting_.StandsStill()) return std::nullopt;
   // Whoever waits and did not fit found too few blocks, and there will not be more: a decode takes
   // only what was counted for it before. Whoever fits and has no tokens yet must fit again, or
-  // MAX_UTILIZATION pauses a request behind it.
+  // MAX_UTILIZATION pauses a request after it.
   return DecodeLimits{.free_blocks_min = blocks_of_waiting_};
 }
 
@@ -196,7 +196,7 @@ void TrtllmPolicy::FitNextStep(StepBuilder& step) {
   if (!waiting_.first_come_first_served()) SortIfShort(step);
   const auto limit = static_cast<std::size_t>(config_.max_batch_size);
   std::int64_t free = step.pool().free();
-  std::optional<std::size_t> end;  // the place of the latest victim: nobody behind it is looked at
+  std::optional<std::size_t> end;  // place of the latest victim: no later request is looked at
   for (std::size_t i = 0; !end || i < *end;) {
     if (i == active_.size() && !Activate(step)) return;
     if (RejectsOutgrown(step, i)) {

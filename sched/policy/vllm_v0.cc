@@ -331,8 +331,8 @@ void VllmV0Policy::WaitingPass(StepBuilder& step) {
   }
 }
 
-// Blocks that V0 counts as written by the next append, whether or not they are new ones: those
-// behind the full ones that its block table has tokens for. Without speculation a decode adds the
+// Blocks that V0 counts as written by the next append, whether or not they are new ones: all blocks
+// after the full ones that its block table has tokens for. Without speculation a decode adds the
 // one token that is not in the table.
 std::int32_t VllmV0Policy::TouchedBlocks(const Sequence& s, const KvPool& pool) const {
   std::int32_t placed = s.known;

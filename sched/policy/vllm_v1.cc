@@ -76,7 +76,7 @@ void VllmV1Config::Validate() const {
   RequireAtLeast("vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens, 0);
   RequireStepsInFlight("vllm_v1.pipeline_parallel_size", pipeline_parallel_size);
   RequireDrafts(kName, speculation);
-  // Its keys of blocks depend on the tokens behind a block.
+  // With EAGLE, keys of blocks depend on the tokens after a block.
   RequireField(
       !speculation.on() || speculation.method != SpecMethod::kEagle || !enable_prefix_caching,
       "vllm_v1.enable_prefix_caching", enable_prefix_caching,
