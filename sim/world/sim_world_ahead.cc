@@ -1,4 +1,5 @@
-// Replicas that advance one after the other, or several at once, each in a world of its own.
+// Ahead of the clock: replicas advance one after the other, or several at once, each in a world of
+// its own (docs/decisions/0016-replicas-one-after-the-other.md).
 #include <cstddef>
 #include <utility>
 #include <variant>
@@ -9,7 +10,8 @@
 namespace twin::sim {
 namespace {
 
-// Of worlds whose requests come from another one. It has no state, so that all of them share it.
+// The source of worlds whose requests come from another world. All of them share one: it has no
+// state.
 class NoArrivals final : public ArrivalSource {
  public:
   const TracedRequest* Peek() override { return nullptr; }
@@ -50,10 +52,10 @@ TimePoint SimWorld::next_arrival() {
 }
 
 void SimWorld::TakeOver(RequestId id, SimWorld& from) {
-  truths_.Open(id) = from.truths_[id];
+  hidden_requests_.Open(id) = from.hidden_requests_[id];
   if (keeps_token_times_) tokens_at_.Open(id) = from.tokens_at_[id];
-  // What a background borrows from itself moves along.
-  if (keeps_backgrounds_) std::swap(backgrounds_.Open(id), from.backgrounds_[id]);
+  // HiddenDetails::content borrows from `chunks`, which moves along.
+  if (keeps_details_) std::swap(details_.Open(id), from.details_[id]);
 }
 
 Instant SimWorld::AdvanceTo(TimePoint now, std::span<const Event> arrivals) {
@@ -63,7 +65,7 @@ Instant SimWorld::AdvanceTo(TimePoint now, std::span<const Event> arrivals) {
   prompt_keys_used_ = 0;
   for (const Event& event : arrivals) {
     Request& request = std::get<RequestArrived>(events_.emplace_back(event)).request;
-    if (options_.named_block_size > 0) request.prefix_keys = NameBlocks(request);
+    if (options_.named_block_size > 0) request.prefix_keys = ComputePromptKeys(request);
   }
   if (events_.empty()) events_.emplace_back(WakeUp{});
   return {now_, events_};

@@ -14,7 +14,7 @@ void SimWorld::Cancel(const RequestCancelled& cancelled, TimePoint time) {
 }
 
 Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
-  // What happens among clients alone is no instant of the engine's.
+  // Events among clients alone make no instant for the engine.
   while (events_.empty()) {
     const TimePoint next = std::min(NextResult(), clients_->next_time());
     if (options_.pace != nullptr) {
@@ -34,13 +34,13 @@ Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
 void SimWorld::TakeFromClients() {
   clients_->AdvanceTo(now_);
   while (const std::optional<RequestCancelled> left = clients_->TakeLeft(now_)) {
-    const Truth* const truth = truths_.Find(left->request);
-    if (truth == nullptr) continue;
-    EndStreak(replicas_[static_cast<std::size_t>(truth->streak)].streak);
+    const HiddenRequest* const hidden = hidden_requests_.Find(left->request);
+    if (hidden == nullptr) continue;
+    EndStreak(replicas_[static_cast<std::size_t>(hidden->streak)].streak);
     events_.emplace_back(*left);
-    Depart(left->request, left->answered ? truth->answer_tokens - truth->remaining_tokens : 0);
+    Depart(left->request, left->answered ? hidden->answer_tokens - hidden->remaining_tokens : 0);
   }
-  // Reactions without delay to what has just left.
+  // Clients react without delay to requests that have just left.
   clients_->AdvanceTo(now_);
   while (const auto reached = clients_->TakeReached(now_)) {
     Announce(reached->request, reached->response_delay);
