@@ -54,7 +54,7 @@ Estimate operator*(double count, const Estimate& one) {
   return {count * one.seconds, one.log_sd, one.lasting_sd};
 }
 
-// What `all` takes beyond `part`.
+// The time of `all` without that of `part`, which it contains.
 Estimate Beyond(const Estimate& all, const Estimate& part) {
   return {std::max(0.0, all.seconds - part.seconds), all.log_sd, all.lasting_sd};
 }
@@ -68,8 +68,8 @@ GemmFormat FormatOfExperts(GemmFormat layers, const MoeProfile& profile) {
   return layers == GemmFormat::kFp8 && blocks ? GemmFormat::kFp8Block : layers;
 }
 
-// Of one rank. With whole experts, a rank computes its share of the (token, expert) pairs, which
-// Experts() counts.
+// The experts of one rank. With whole experts, a rank computes its share of the (token, expert)
+// pairs, which Experts() counts.
 std::optional<MoeModel> ExpertsOf(const ModelSpec& model, const HardwareSpec& hardware,
                                   const Parallelism& parallelism, GemmFormat format,
                                   bool whole_experts, const MoeProfile& profile) {

@@ -53,7 +53,7 @@ struct TableCorrection {
   double mismatch_sd = 0;   // of a table that was measured with another kernel, or other heads
   std::int32_t window = 0;  // of the call, if the table has another one; 0 = it has the same
 
-  // Of `requests` calls of `length` keys each.
+  // The correction of a call of `requests` requests with `length` keys each.
   LogRatio operator()(double requests, double length) const;
 };
 

@@ -1,4 +1,4 @@
-// What was measured of the communication between devices of one kind.
+// Measurements of the communication between devices of one kind.
 #pragma once
 
 #include <cstdint>

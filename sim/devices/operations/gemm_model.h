@@ -24,8 +24,8 @@ struct GemmRatio;
 // (gemm_kriging.h), perhaps with the other libraries' tables in mind, and along m (gemm_table.h),
 // perhaps along a library's that was measured at more m. A library without table takes vLLM's.
 // Otherwise the closed form (gemm_closed_form.h) with the coefficients of the profile, or with
-// those of the data sheet (unmeasured_device.h) and a wide interval. Copies share the tables and
-// the curves.
+// coefficients from the data sheet (unmeasured_device.h) and a wide interval. Copies share the
+// tables and the curves.
 class GemmModel {
  public:
   explicit GemmModel(const HardwareSpec& hardware, const GemmProfile& profile = {},
@@ -34,7 +34,7 @@ class GemmModel {
   // One product on a rested device, as measured: small weights may come from L2. Keeps the curves
   // of the (n, k) that occurred. Callable from several threads. REQUIRES: m, n, k >= 1.
   [[nodiscard]] Estimate operator()(const GemmShape& shape) const;
-  // The same with weights that come from memory, as in a model: at least the time to read them.
+  // One product whose weights come from memory, as in a model: at least the time to read them.
   [[nodiscard]] Estimate Cold(const GemmShape& shape) const;
 
   // All products with one weight matrix. Interpolates between (n, k) once. The first time that an m
@@ -54,7 +54,7 @@ class GemmModel {
   // Null: no such table.
   [[nodiscard]] const Table* TableOf(GemmFormat format, KernelLibrary library) const;
   [[nodiscard]] const GemmCurve& KnownCurve(const GemmShape& shape) const;
-  // A table of tables_ with the others of its format.
+  // Kriging of a table of tables_, with the other tables of its format as the pool.
   [[nodiscard]] GemmKriging KrigingOf(const GemmTable& table) const;
 
   HardwareSpec hardware_;
