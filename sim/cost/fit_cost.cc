@@ -271,7 +271,7 @@ FitResult FitCost(const FitInput& input, const ModelSpec& model) {
   result.config.parameters = TotalParameters(model);
   result.config.weight_dtype = model.weight_dtype;
   result.config.kv_dtype = model.kv_dtype;
-  result.report = Judge(FittedCost(result.config, model, {}), input.steps);
+  result.report = MeasureFitErrors(FittedCost(result.config, model, {}), input.steps);
   result.report.fitted_steps = fitted;
   result.report.notes = std::move(notes);
   return result;

@@ -42,7 +42,7 @@ bool IsOfDevice(std::size_t part) {
 
 }  // namespace
 
-FitReport Judge(const FittedCost& cost, std::span<const StepSample> steps) {
+FitReport MeasureFitErrors(const FittedCost& cost, std::span<const StepSample> steps) {
   std::array<Comparison, kStepPartCount> parts;
   Comparison total;
   StepPlan plan;

@@ -9,6 +9,6 @@
 namespace twin::sim {
 
 // Compares predicted and measured times of the steps with `held_out`.
-FitReport Judge(const FittedCost& cost, std::span<const StepSample> steps);
+FitReport MeasureFitErrors(const FittedCost& cost, std::span<const StepSample> steps);
 
 }  // namespace twin::sim

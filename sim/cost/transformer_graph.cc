@@ -25,7 +25,7 @@ class OperationFactory {
 
   [[nodiscard]] double activation_bytes() const { return activation_bytes_; }
 
-  struct GemmShape {
+  struct GemmSize {
     std::int64_t k;
     std::int64_t n;
     Feature compute_rows = Feature::kGemmRows;
@@ -33,7 +33,7 @@ class OperationFactory {
     std::optional<DType> weights = std::nullopt;  // absent: the layers' format
   };
 
-  [[nodiscard]] Operation Gemm(std::string name, const GemmShape& shape) const {
+  [[nodiscard]] Operation Gemm(std::string name, const GemmSize& shape) const {
     const auto k = static_cast<double>(shape.k);
     const auto n = static_cast<double>(shape.n);
     const DType weights = shape.weights.value_or(weights_);

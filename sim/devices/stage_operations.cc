@@ -55,7 +55,7 @@ Estimate operator*(double count, const Estimate& one) {
 }
 
 // The time of `all` without that of `part`, which it contains.
-Estimate Beyond(const Estimate& all, const Estimate& part) {
+Estimate SubtractEstimate(const Estimate& all, const Estimate& part) {
   return {std::max(0.0, all.seconds - part.seconds), all.log_sd, all.lasting_sd};
 }
 
@@ -355,7 +355,8 @@ StageOperations::Attention StageOperations::AttentionOf(const StepLoad& load) co
     }
     attention.chunks = layers * model(seen.chunks);
     if (seen.decodes.requests > 0) {
-      attention.decodes = Beyond(layers * model(seen.chunks, seen.decodes), attention.chunks);
+      attention.decodes =
+          SubtractEstimate(layers * model(seen.chunks, seen.decodes), attention.chunks);
     }
     return attention;
   };

@@ -166,7 +166,9 @@ const GemmCurve& GemmModel::KnownCurve(const GemmShape& shape) const {
 
 Estimate GemmModel::operator()(const GemmShape& shape) const { return KnownCurve(shape)(shape.m); }
 
-Estimate GemmModel::Cold(const GemmShape& shape) const { return KnownCurve(shape).Cold(shape.m); }
+Estimate GemmModel::EstimateFromMemory(const GemmShape& shape) const {
+  return KnownCurve(shape).EstimateFromMemory(shape.m);
+}
 
 Estimate GemmCurve::operator()(std::int64_t m) const {
   const std::lock_guard lock(known_->mutex);
@@ -213,7 +215,7 @@ GemmRatio GemmCurve::RatioAt(std::int64_t m) const {
   return ratio;
 }
 
-Estimate GemmCurve::Cold(std::int64_t m) const {
+Estimate GemmCurve::EstimateFromMemory(std::int64_t m) const {
   const Estimate estimate = AtLeast((*this)(m), limits_->Gemm(ShapeOf(m), true));
   const double memory =
       hardware_.memory_bandwidth_bytes_per_s * fit_.coefficients.bandwidth_fraction;

@@ -35,7 +35,7 @@ class GemmModel {
   // of the (n, k) that occurred. Callable from several threads. REQUIRES: m, n, k >= 1.
   [[nodiscard]] Estimate operator()(const GemmShape& shape) const;
   // One product whose weights come from memory, as in a model: at least the time to read them.
-  [[nodiscard]] Estimate Cold(const GemmShape& shape) const;
+  [[nodiscard]] Estimate EstimateFromMemory(const GemmShape& shape) const;
 
   // All products with one weight matrix. Interpolates between (n, k) once. The first time that an m
   // is asked of any curve of a table costs some microseconds, and then about one, or a few
@@ -71,7 +71,7 @@ class GemmCurve {
  public:
   // REQUIRES: m >= 1.
   [[nodiscard]] Estimate operator()(std::int64_t m) const;
-  [[nodiscard]] Estimate Cold(std::int64_t m) const;
+  [[nodiscard]] Estimate EstimateFromMemory(std::int64_t m) const;
 
   // How the times of the table were taken; single calls without a table.
   [[nodiscard]] BackToBackCalls calls() const;
