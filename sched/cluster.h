@@ -79,7 +79,7 @@ class Cluster {
   }
 
   // The calls below replace Handle and PlanStep, to let replicas go through a window of time one
-  // after the other, or several at once on different threads (cluster_ahead.cc). First the requests
+  // after the other, or several at once on different threads (cluster.cc). First the requests
   // of the window are routed. Then each replica is told of its own events, and asked for its plans
   // until nullptr. Several threads may call HandleAhead and PlanAhead, but only one thread for one
   // replica; all other calls are for one thread.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
+#include <utility>
+#include <variant>
 
 #include "core/check.h"
 #include "core/input_error.h"
@@ -21,6 +24,16 @@ bool UsesDevice(const StepPlan& plan) {
 IdShare IdsOf(const SimWorldOptions& options) {
   return options.only_replica >= 0 ? IdShare::kFew : IdShare::kAll;
 }
+
+// The source of worlds whose requests come from another world. All of them share one: it has no
+// state.
+class NoArrivals final : public ArrivalSource {
+ public:
+  const TracedRequest* Peek() override { return nullptr; }
+  void Take() override { CHECK(false); }
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {}
+  [[nodiscard]] bool reacts() const override { return false; }
+};
 
 }  // namespace
 
@@ -395,6 +408,99 @@ void SimWorld::FillBlock(RequestId id, HiddenRequest& hidden) {
   const NamedContent content = named ? details_[id].content : NamedContent{};
   filled_.push_back({id, KeyOfBlock(content, id, hidden.open_block, size)});
   ++hidden.open_block;
+}
+
+// Clients that do more than send.
+
+void SimWorld::Cancel(const RequestCancelled& cancelled, TimePoint time) {
+  CHECK(clients_ != nullptr && time > now_ && Index(cancelled.request) < next_id_);
+  clients_->Leave(cancelled, time);
+}
+
+Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
+  // Events among clients alone make no instant for the engine.
+  while (events_.empty()) {
+    const TimePoint next = std::min(NextResult(), clients_->next_time());
+    if (options_.pace != nullptr) {
+      const Pace::Turn turn = options_.pace->Await(std::min(next, wake_at));
+      if (turn == Pace::Turn::kEnd) return {};
+      if (turn == Pace::Turn::kLookAgain) continue;
+    }
+    if (wake_at < next) return WakeUpAt(wake_at);
+    if (next == kTimeNever) return {};
+    now_ = std::max(now_, next);
+    if (NextResult() <= now_) ReturnResults();
+    TakeFromClients();
+  }
+  return {now_, events_};
+}
+
+void SimWorld::TakeFromClients() {
+  clients_->AdvanceTo(now_);
+  while (const std::optional<RequestCancelled> left = clients_->TakeLeft(now_)) {
+    const HiddenRequest* const hidden = hidden_requests_.Find(left->request);
+    if (hidden == nullptr) continue;
+    EndStreak(replicas_[static_cast<std::size_t>(hidden->streak)].streak);
+    events_.emplace_back(*left);
+    Depart(left->request, left->answered ? hidden->answer_tokens - hidden->remaining_tokens : 0);
+  }
+  // Clients react without delay to requests that have just left.
+  clients_->AdvanceTo(now_);
+  while (const auto reached = clients_->TakeReached(now_)) {
+    Announce(reached->request, reached->response_delay);
+  }
+}
+
+// Ahead of the clock: replicas advance one after the other, or several at once, each in a world of
+// its own (docs/decisions/0016-replicas-one-after-the-other.md).
+
+std::unique_ptr<SimWorld> SimWorld::WorldOf(std::int32_t replica) const {
+  static NoArrivals no_arrivals;
+  CHECK(replicas_are_separate() && options_.only_replica < 0);
+  const Replica& model = replicas_.at(static_cast<std::size_t>(replica));
+  SimWorldOptions options = options_;
+  options.replicas = 1;
+  options.only_replica = replica;
+  options.groups.assign(1, {1, model.cost, model.forgets_stale_tokens, model.overlaps_own_steps});
+  return std::make_unique<SimWorld>(no_arrivals, *model.cost, options);
+}
+
+std::span<const Event> SimWorld::ArrivalsBefore(TimePoint until, bool prefix_keys) {
+  CHECK(replicas_are_separate() && steps_.empty());
+  events_.clear();
+  prompt_keys_used_ = 0;
+  for (const TracedRequest* arrival = source_.Peek();
+       arrival != nullptr && arrival->arrival < until; arrival = source_.Peek()) {
+    Announce(*arrival, Duration{0}, prefix_keys);
+    source_.Take();
+  }
+  arrivals_.swap(events_);
+  return arrivals_;
+}
+
+TimePoint SimWorld::next_arrival() {
+  const TracedRequest* const arrival = source_.Peek();
+  return arrival == nullptr ? kTimeNever : std::max(arrival->arrival, kTimeZero);
+}
+
+void SimWorld::TakeOver(RequestId id, SimWorld& from) {
+  hidden_requests_.Open(id) = from.hidden_requests_[id];
+  if (keeps_token_times_) tokens_at_.Open(id) = from.tokens_at_[id];
+  // HiddenDetails::content borrows from `chunks`, which moves along.
+  if (keeps_details_) std::swap(details_.Open(id), from.details_[id]);
+}
+
+Instant SimWorld::AdvanceTo(TimePoint now, std::span<const Event> arrivals) {
+  now_ = now;
+  events_.clear();
+  if (steps_.next_time() <= now) ReturnSteps();
+  prompt_keys_used_ = 0;
+  for (const Event& event : arrivals) {
+    Request& request = std::get<RequestArrived>(events_.emplace_back(event)).request;
+    if (options_.named_block_size > 0) request.prefix_keys = ComputePromptKeys(request);
+  }
+  if (events_.empty()) events_.emplace_back(WakeUp{});
+  return {now_, events_};
 }
 
 }  // namespace twin::sim

@@ -64,7 +64,7 @@ class SimWorld final : public World {
   void Cancel(const RequestCancelled& cancelled, TimePoint time);
 
   // The calls up to AdvanceTo replace Advance, to let replicas advance one after the other, or
-  // several at once (sim_world_ahead.cc): this world only announces requests, and each replica has
+  // several at once (sim_world.cc): this world only announces requests, and each replica has
   // a world of its own. REQUIRES: replicas_are_separate().
   [[nodiscard]] bool replicas_are_separate() const {
     return clients_ == nullptr && !links_ && !source_.reacts();
