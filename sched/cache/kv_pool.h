@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "core/ids.h"
-#include "sched/cache/block.h"
 #include "sched/cache/block_key_index.h"
 #include "sched/cache/block_table.h"
 #include "sched/cache/free_queue.h"
@@ -57,6 +56,19 @@ struct CacheHit {
   std::int32_t blocks = 0;
   std::int32_t free_blocks = 0;  // of `blocks`, the ones now in the free queue
 };
+
+// One block of the KV cache, as the pool keeps account of it. A byte, because the blocks of a pool
+// are taken and given back in an order of their own: of a thousand replicas each account would
+// otherwise be fetched from memory. Keys lie with the index, and the pool counts the sequences that
+// share a block.
+struct Block {
+  bool held : 1 = false;         // by at least one sequence
+  bool shared : 1 = false;       // by several
+  bool kept : 1 = false;         // by a prefix tree
+  bool carries_key : 1 = false;  // its content is known by a key
+  bool listed : 1 = false;       // in the index, under its key
+};
+static_assert(sizeof(Block) == 1);
 
 // Reference counts, reservations, swap space and prefix keys over a fixed set of blocks.
 //
