@@ -190,7 +190,7 @@ void Cluster::CountPrompts(const StepPlan& plan, IdTable<Placement>& placements)
 
 void Cluster::Leave(TimePoint now, RequestId id) {
   const Placement* const placement = placements_.Find(id);
-  // Its end was known before.
+  // The cluster knew of the request's end before.
   if (placement == nullptr) return;
   CountLeft(*placement);
   placements_.Close(id);

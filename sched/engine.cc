@@ -400,8 +400,8 @@ void Engine::CheckMemory() const {
 
 // For clusters that separate prefill from decode.
 
-// Its tokens so far have returned. A request that was preempted meanwhile has nothing to copy: its
-// decoding replica computes all of it.
+// Called when all tokens of the request have returned. A request that was preempted meanwhile has
+// nothing to copy: its decoding replica computes all of it.
 void Engine::HandOver(Sequence& s) {
   Handover handover{.request = s.id, .known = s.known, .tokens = 0, .keys = s.keys};
   if (s.state == SequenceState::kRunning && s.computed == s.known - 1) {

@@ -47,7 +47,7 @@ void StepBuilder::Admit(RequestId id) {
     s.admitted_once = true;
   }
   s.state = SequenceState::kRunning;
-  // Its keys and values have come from another replica, which has emitted its first token.
+  // kArrived: keys and values came from another replica, which has emitted the first token.
   s.decodes = s.remote == RemoteKv::kArrived;
   s.remote = RemoteKv::kNone;
   --census_.waiting;

@@ -308,7 +308,7 @@ void FastServePolicy::FormBatch(StepBuilder& step) {
       SetAside(id, tokens > config_.max_tokens_per_batch);
       continue;
     }
-    // Whoever is set aside is compared with an empty step.
+    // A request that is set aside is compared with an empty step.
     CHECK(!few_host_blocks || tokens == 0);
     prompt_tokens += tokens;
     JoinBatch(id);

@@ -15,7 +15,7 @@
 // - The quanta are times. A step counts from its plan to the next plan, for all requests in it: a
 //   short decode beside a long prompt is charged the time of the prompt.
 // - A request is demoted if it has exceeded its quantum, not if it has used it up.
-// - Whoever computed goes to the front of its queue, new requests to the back. Several are put
+// - A request that computed goes to the front of its queue, a new one to the back. Several are put
 //   there one by one, so that the last of the batch is the first of the queue.
 // - Prompts are not divided, and prompts and decodes share a step.
 // - Room for max_batch_size blocks is kept free beyond what the batch needs (proactive_offloading),
@@ -176,7 +176,7 @@ class FastServePolicy final : public Policy {
     return queues_[static_cast<std::size_t>(std::countr_zero(nonempty_))];
   }
   RequestId PopFront();
-  // Nobody is outside the batch.
+  // True if no request is outside the batch.
   [[nodiscard]] bool nobody_waits() const { return nonempty_ == 0 && set_aside_.empty(); }
 
   FastServeConfig config_;

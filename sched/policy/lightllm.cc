@@ -87,7 +87,7 @@ void LightllmPolicy::Remove(const Sequence& sequence) {
 }
 
 std::optional<DecodeLimits> LightllmPolicy::DecodeRunLimits() const {
-  // Somebody who waits is looked at again after some iterations.
+  // Waiting requests are looked at again after some iterations.
   if (!waiting_.empty() || !waiting_.StandsStill()) return std::nullopt;
   return DecodeLimits{};
 }

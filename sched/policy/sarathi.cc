@@ -138,7 +138,7 @@ std::optional<DecodeLimits> SarathiPolicy::DecodeRunLimits() const {
   if (config_.scheduler == SarathiConfig::Scheduler::kSimpleChunking && !waiting_.empty()) {
     return std::nullopt;
   }
-  // Whoever waits did not fit into the blocks, the batch or the chunk: there will not be more room.
+  // Waiting requests did not fit into the blocks, the batch or the chunk; no more room comes.
   return DecodeLimits{.free_blocks_min = 1};
 }
 

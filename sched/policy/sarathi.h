@@ -19,7 +19,7 @@
 // - With several steps in flight, a request that is in another step is carried over untouched.
 // - Dynamic chunking chooses the chunk by the prompt tokens already processed, not by the step.
 // - With slack_chunking all prompts that fit hold memory from their arrival on, and a step begins
-//   with the most urgent one, whoever began before.
+//   with the most urgent one, whichever began before.
 // - The schedulers that Sarathi-Serve compares itself with (config.scheduler) share its memory
 //   rules, even if the original's rules differ: vLLM without chunks, and turns of prefills and
 //   decodes, of which one can be empty.

@@ -39,6 +39,13 @@
 
 namespace twin {
 
+// The lists that a request passes through:
+//
+//   arrived_ -> waiting_ -> last_batch_ (prefill_ builds it; chunked_ is its divided prompt)
+//            -> running_ -> taken_out_ (its last token is in flight) -> ended_ -> releases_
+//
+// A retracted request goes back from running_ to waiting_. A request that ends, or is cancelled,
+// leaves its list for ended_ while it holds blocks.
 class SglangPolicy final : public Policy {
  public:
   // REQUIRES: a config that Validate accepts.
@@ -140,7 +147,7 @@ class SglangPolicy final : public Policy {
   std::vector<RequestId> last_batch_;  // if it was a prefill: in its order
   std::vector<RequestId> taken_out_;   // certain to end with the step in flight
   std::optional<RequestId> chunked_;
-  bool full_ = false;
+  bool full_ = false;  // no admissions until the running batch shrinks; the next two say it has
   bool last_batch_shrank_ = false;
   bool running_shrank_ = false;
   struct Ended {

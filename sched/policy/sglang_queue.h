@@ -53,7 +53,7 @@ class SglangQueue {
   // the first `count`. REQUIRES: i < size(); all places before have been looked at since.
   [[nodiscard]] RequestId At(const StepBuilder& step, std::size_t i);
   void PopFront(const StepBuilder& step, std::size_t count);
-  // Nothing if the request is not in the list.
+  // Does nothing if the request is not in the list.
   void Erase(const Sequence& s, const SglangRequest& request);
 
   // As OrderedQueue's.

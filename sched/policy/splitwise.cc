@@ -126,7 +126,7 @@ bool SplitwisePolicy::AcceptTransfers(StepBuilder& step) {
 }
 
 bool SplitwisePolicy::ForgoTransfers(StepBuilder& step) {
-  // Nobody who holds memory here can give it back.
+  // True if no request that holds memory here can give it back.
   const bool stuck = batch_.empty() && paused_.empty() && fresh_.empty() && arriving_.empty();
   if (!stuck || bridge_.empty()) return false;
   while (!bridge_.empty()) {

@@ -128,7 +128,7 @@ class SplitwisePolicy final : public Policy {
   std::vector<RequestId> fresh_;   // have not begun; by arrival
   IdMap<Wait> waits_;
   std::vector<RequestId> entered_;  // since the latest call
-  bool stands_still_ = false;       // steps repeat until somebody comes or leaves
+  bool stands_still_ = false;       // steps repeat until a request comes or leaves
   // Scratch of the present call.
   Selection now_;
   std::vector<RequestId> next_batch_;

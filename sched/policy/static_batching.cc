@@ -70,7 +70,7 @@ void StaticPolicy::CollectReleases(std::vector<RequestId>& finished) {
 
 std::optional<DecodeLimits> StaticPolicy::DecodeRunLimits() const {
   if (!waiting_.StandsStill()) return std::nullopt;
-  return DecodeLimits{};  // until the first of the batch ends, whoever waits
+  return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }
 
 void StaticPolicy::Plan(StepBuilder& step) {

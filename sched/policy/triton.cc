@@ -124,7 +124,7 @@ void TritonPolicy::CollectReleases(std::vector<RequestId>& finished) {
 
 std::optional<DecodeLimits> TritonPolicy::DecodeRunLimits() const {
   if (instances_.size() > 1 || !levels_.front().StandsStill()) return std::nullopt;
-  return DecodeLimits{};  // until the first of the batch ends, whoever waits
+  return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }
 
 void TritonPolicy::Plan(StepBuilder& step) {

@@ -83,8 +83,8 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
 
 std::optional<DecodeLimits> TrtllmPolicy::DecodeRunLimits() const {
   if (config_.speculation.on() || !waiting_.StandsStill()) return std::nullopt;
-  // Whoever waits and did not fit found too few blocks, and there will not be more: a decode takes
-  // only what was counted for it before. Whoever fits and has no tokens yet must fit again, or
+  // A waiting request that did not fit found too few blocks, and there will be no more: a decode
+  // takes only blocks that were counted before. One that fits and has no tokens must fit again, or
   // MAX_UTILIZATION pauses a request after it.
   return DecodeLimits{.free_blocks_min = blocks_of_waiting_};
 }
@@ -307,7 +307,7 @@ void TrtllmPolicy::ScheduleBatch(StepBuilder& step) {
     CHECK(step.Grow(s, s.known));
     step.Schedule(s, context.tokens);
   }
-  // Their blocks are free: the capacity scheduler counted them.
+  // Blocks for these requests are free: the capacity scheduler counted them.
   if (config_.speculation.on()) {
     for (const RequestId id : decodes_) {
       const Sequence& s = step.sequence(id);

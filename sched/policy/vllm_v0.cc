@@ -125,7 +125,7 @@ std::optional<DecodeLimits> VllmV0Policy::DecodeRunLimits() const {
     return std::nullopt;
   }
   if (!swapped_.empty() || !waiting_.StandsStill()) return std::nullopt;
-  // Whoever waits did not fit into the blocks or the batch, and there will not be more room.
+  // Waiting requests did not fit into the blocks or the batch, and there will be no more room.
   return DecodeLimits{.free_blocks_min = 1};
 }
 

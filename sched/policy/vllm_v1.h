@@ -128,7 +128,7 @@ class VllmV1Policy final : public Policy {
     std::int64_t calls = 0;
     IdMap<std::int64_t> due;            // the first call that may serve it as a running request
     RingQueue<std::int64_t> in_flight;  // the calls whose batches have not returned
-    bool passed_over = false;           // somebody, in the present call
+    bool passed_over = false;           // a request was, in the present call
   };
 
   // One scheduler call.

@@ -95,7 +95,7 @@ struct GenerationKernel {
 
 // REQUIRES: requests, tokens, heads, head_dim > 0.
 [[nodiscard]] double ContextMicroseconds(const ContextKernel& kernel, const AttentionWork& work);
-// Its thread blocks: one per tile.
+// Thread blocks of the call: one per tile.
 [[nodiscard]] double ContextTiles(const ContextKernel& kernel, const AttentionWork& work);
 // A call of prompt chunks together with decodes.
 [[nodiscard]] double MixedMicroseconds(const ContextKernel& kernel, const AttentionWork& chunks,
