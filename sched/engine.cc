@@ -77,7 +77,7 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   StepPlan& plan = taken_.empty() ? Slot(next_step_) : FreeSlot();
   StepBuilder builder(now, traits_, sequences_, pool_, census_, plan, reservations_,
                       servable_tokens_);
-  if (!PlanRun(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
+  if (!PlanStreak(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
   plan.free_blocks = pool_.free() + pool_.cached();
   plan.free_host_blocks = pool_.host_free();
   plan.waiting = census_.waiting;
@@ -85,7 +85,7 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   plan.swapped = census_.swapped;
   CheckPlan(plan);
   if (taken_.empty()) {
-    run_can_begin_ = DecodeRun::CanFollow(plan);
+    streak_can_begin_ = DecodeStreak::CanFollow(plan);
   } else {
     taken_[static_cast<std::size_t>(&plan - plans_.data())] = true;
   }
@@ -94,20 +94,20 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   return &plan;
 }
 
-bool Engine::PlanRun(StepBuilder& builder, StepPlan& plan) {
+bool Engine::PlanStreak(StepBuilder& builder, StepPlan& plan) {
   // Blocks of a cancelled request that was in flight come back without an outcome.
-  if (!run_can_begin_ || !releases_.empty()) return false;
+  if (!streak_can_begin_ || !releases_.empty()) return false;
   const StepPlan& latest = Slot(StepId{Index(next_step_) - 1});
-  if (!run_.open()) {
-    const std::optional<DecodeLimits> limits = policy_->DecodeRunLimits();
+  if (!streak_.open()) {
+    const std::optional<DecodeLimits> limits = policy_->DecodeStreakLimits();
     if (!limits || pool_.free() < limits->free_blocks_min || in_flight_ > 1) return false;
-    run_.Open(latest, *limits, policy_->DecodeRunReversals(), pool_.block_size(), sequences_);
+    streak_.Open(latest, *limits, policy_->DecodeStreakReversals(), pool_.block_size(), sequences_);
   }
-  return run_.PlanNext(*policy_, builder, latest, plan);
+  return streak_.PlanNext(*policy_, builder, latest, plan);
 }
 
 bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
-  EndRun();
+  EndStreak();
   plan.Clear();
   plan.id = next_step_;
   plan.kv.swap(releases_);
@@ -165,13 +165,13 @@ void Engine::CountReturned() {
   oldest_in_flight_ = StepId{Index(oldest_in_flight_) + 1};
 }
 
-void Engine::EndRun() {
-  run_.Close(StepId{Index(next_step_) - 1});
-  run_can_begin_ = false;
+void Engine::EndStreak() {
+  streak_.Close(StepId{Index(next_step_) - 1});
+  streak_can_begin_ = false;
 }
 
 const SequenceTable& Engine::sequences() {
-  EndRun();
+  EndStreak();
   return sequences_;
 }
 
@@ -181,18 +181,18 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     if (!sequences_.contains(filled.request)) continue;
     Sequence& s = sequences_[filled.request];
     s.keys.push_back(filled.key);
-    if (run_can_begin_ && s.state == SequenceState::kRunning) run_.OnKey(s);
+    if (streak_can_begin_ && s.state == SequenceState::kRunning) streak_.OnKey(s);
   }
   // Nothing to do but count: every item had its expected outcome and no block is to be published.
   // With publishes_returned_tokens blocks are published unless a later step is in flight.
   const bool expected =
       finished.outcomes.empty() && !(traits_.publishes_returned_tokens && in_flight_ == 1);
-  if (run_.open() && expected) {
-    run_.OnReturned();
+  if (streak_.open() && expected) {
+    streak_.OnReturned();
     CountReturned();
     return;
   }
-  if (run_.open() || !finished.outcomes.empty()) EndRun();
+  if (streak_.open() || !finished.outcomes.empty()) EndStreak();
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   const bool publishes = traits_.publishes_returned_tokens;
@@ -286,7 +286,7 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
   if (!sequences_.contains(cancelled.request)) return;
   Sequence& s = sequences_[cancelled.request];
   if (s.state == SequenceState::kFinished) return;
-  EndRun();
+  EndStreak();
   EndSequence(s);
   if (traits_.defers_release) {
     if (in_flight_ == 0) ReleaseCollected();
@@ -301,7 +301,7 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
 
 void Engine::OnArrived(const RequestArrived& arrived) {
   const Request& request = arrived.request;
-  EndRun();
+  EndStreak();
   Sequence& s = sequences_.Open(request.id);
   SetUp(s, request, request.prefix_keys);
   ++census_.waiting;
@@ -416,7 +416,7 @@ void Engine::HandOver(Sequence& s) {
 void Engine::Receive(const Request& request, const Handover& handover) {
   CHECK(traits_.receives_kv);
   receives_ = true;
-  EndRun();
+  EndStreak();
   // They come from several replicas, in any order.
   Sequence& s = sequences_.OpenInAnyOrder(request.id);
   SetUp(s, request, handover.keys);
@@ -441,7 +441,7 @@ std::span<const BlockId> Engine::TakenBlocks(RequestId id) const {
 }
 
 void Engine::ReleaseHeld(RequestId id) {
-  EndRun();
+  EndStreak();
   pool_.Release(held_[id]);
   held_.Close(id);
 }
@@ -452,7 +452,7 @@ void Engine::OnTransferFinished(const TransferFinished& finished) {
     return;
   }
   CHECK(finished.to == replica_);
-  EndRun();
+  EndStreak();
   Sequence& s = sequences_[finished.request];
   CHECK(s.remote == RemoteKv::kArriving && s.in_flight > 0);
   --s.in_flight;

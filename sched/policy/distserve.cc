@@ -96,7 +96,7 @@ void DistServePolicy::StepReturned(const StepPlan& plan) {
   }
 }
 
-std::optional<DecodeLimits> DistServePolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> DistServePolicy::DecodeStreakLimits() const {
   // A request that was refused blocks or a place gets none while the batch grows.
   if (!stands_still_ || slots_.size() > 1) return std::nullopt;
   return DecodeLimits{};

@@ -151,13 +151,13 @@ void FastServePolicy::Plan(StepBuilder& step) {
   ++steps_;
 }
 
-// The time of a step is known when the next one begins: only ContinueDecodeRun() can tell whether
-// the batch repeats.
-std::optional<DecodeLimits> FastServePolicy::DecodeRunLimits() const {
+// The time of a step is known when the next one begins: only ContinueDecodeStreak() can tell
+// whether the batch repeats.
+std::optional<DecodeLimits> FastServePolicy::DecodeStreakLimits() const {
   return repeats_.prepared && nobody_waits() ? std::optional(DecodeLimits{}) : std::nullopt;
 }
 
-bool FastServePolicy::ContinueDecodeRun(StepBuilder& step) {
+bool FastServePolicy::ContinueDecodeStreak(StepBuilder& step) {
   if (promotes() || !FitsAhead(step) || !RepeatBatch(step.now())) return false;
   planned_at_ = step.now();
   ++steps_;

@@ -75,11 +75,11 @@ class FastServePolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
-  [[nodiscard]] std::span<const std::int32_t> DecodeRunReversals() const override {
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
+  [[nodiscard]] std::span<const std::int32_t> DecodeStreakReversals() const override {
     return repeats_.level_ends;
   }
-  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override;
+  [[nodiscard]] bool ContinueDecodeStreak(StepBuilder& step) override;
 
   // How many requests it has taken out of a queue to form batches so far: their cost, for tests.
   [[nodiscard]] std::int64_t requests_popped() const { return requests_popped_; }

@@ -86,7 +86,7 @@ void LightllmPolicy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence);
 }
 
-std::optional<DecodeLimits> LightllmPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> LightllmPolicy::DecodeStreakLimits() const {
   // Waiting requests are looked at again after some iterations.
   if (!waiting_.empty() || !waiting_.StandsStill()) return std::nullopt;
   return DecodeLimits{};

@@ -118,7 +118,8 @@ struct PolicyTraits {
 struct DecodeLimits {
   std::int32_t computed_max = std::numeric_limits<std::int32_t>::max();  // tokens of one sequence
   std::int32_t free_blocks_min = 0;  // free blocks required before each sequence, even if unused
-  // In runs alone: ContinueDecodeRun() frees the blocks that the step takes, or returns false.
+  // In decode streaks alone: ContinueDecodeStreak() frees the blocks that the step takes, or
+  // returns false.
   bool makes_room = false;
 };
 
@@ -168,25 +169,27 @@ class Policy {
   // Asked when the latest plan decoded all running requests and did nothing else, no request has
   // arrived or left since, and its tokens have returned or the policy overlaps its own steps. A
   // value promises that Plan() would now decode the same requests in the order of
-  // DecodeRunReversals(), take blocks for their next tokens only, and do nothing else; and that it
-  // would do so again after each such step while every request stays within the limits.
+  // DecodeStreakReversals(), take blocks for their next tokens only, and do nothing else; and that
+  // it would do so again after each such step while every request stays within the limits.
   //
   // Time: the promise holds however much time passes. A policy whose choice depends on time returns
   // nullopt while that can come to matter: while a request waits that could be admitted, or could
   // change its place.
   // State: after the steps the policy is in the state it is in now, except for the changes that
-  // ContinueDecodeRun() makes.
-  [[nodiscard]] virtual std::optional<DecodeLimits> DecodeRunLimits() const { return std::nullopt; }
+  // ContinueDecodeStreak() makes.
+  [[nodiscard]] virtual std::optional<DecodeLimits> DecodeStreakLimits() const {
+    return std::nullopt;
+  }
 
   // End indices of consecutive parts of the batch that each step reverses. Empty: the order stays.
-  // Asked together with DecodeRunLimits(). Valid until the next call.
-  [[nodiscard]] virtual std::span<const std::int32_t> DecodeRunReversals() const { return {}; }
+  // Asked together with DecodeStreakLimits(). Valid until the next call.
+  [[nodiscard]] virtual std::span<const std::int32_t> DecodeStreakReversals() const { return {}; }
 
   // Asked before each repeated step, if its blocks are free or limits.makes_room. The policy does
   // what Plan() would do beside the decodes: it updates its own state and makes room in its prefix
   // tree. True: the step takes place. False, with nothing changed: the promise ends, and Plan() is
   // called.
-  [[nodiscard]] virtual bool ContinueDecodeRun(StepBuilder& /*step*/) { return true; }
+  [[nodiscard]] virtual bool ContinueDecodeStreak(StepBuilder& /*step*/) { return true; }
 
   // True if the latest call planned nothing because the requests that can run were not yet due in
   // their turn. If the engine may plan more than once in an instant, it then calls again, up to

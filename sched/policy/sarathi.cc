@@ -131,7 +131,7 @@ void SarathiPolicy::Remove(const Sequence& sequence) {
   relegated_.erase(sequence.id);
 }
 
-std::optional<DecodeLimits> SarathiPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> SarathiPolicy::DecodeStreakLimits() const {
   // With several steps in flight each has only a part of the running requests.
   if (traits_.steps_in_flight_max > 1 || !waiting_.StandsStill()) return std::nullopt;
   // The next turn is that of the waiting requests.

@@ -58,8 +58,8 @@ class SglangPolicy final : public Policy {
   void CollectReleases(std::vector<RequestId>& finished) override;
   void Idle() override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
-  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
+  [[nodiscard]] bool ContinueDecodeStreak(StepBuilder& step) override;
 
   // "ratio": the share of their output limits that running requests are expected to use.
   [[nodiscard]] std::span<const Gauge> Gauges() const override { return {&gauge_, 1}; }

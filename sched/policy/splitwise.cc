@@ -67,7 +67,7 @@ void SplitwisePolicy::Remove(const Sequence& sequence) {
   CHECK(prompts_.Erase(id) || bridge_.Erase(id));
 }
 
-std::optional<DecodeLimits> SplitwisePolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> SplitwisePolicy::DecodeStreakLimits() const {
   // Who was refused blocks gets none while nobody leaves.
   if (!stands_still_) return std::nullopt;
   return DecodeLimits{};

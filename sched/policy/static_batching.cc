@@ -68,7 +68,7 @@ void StaticPolicy::CollectReleases(std::vector<RequestId>& finished) {
   batch_.CollectReleases(finished);
 }
 
-std::optional<DecodeLimits> StaticPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> StaticPolicy::DecodeStreakLimits() const {
   if (!waiting_.StandsStill()) return std::nullopt;
   return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }

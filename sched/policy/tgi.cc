@@ -93,7 +93,7 @@ void TgiRouter::Plan(StepBuilder& step) {
   last_step_requests_ = static_cast<std::int32_t>(step.plan().work.size());
 }
 
-std::optional<DecodeLimits> TgiRouter::DecodeRunLimits() const {
+std::optional<DecodeLimits> TgiRouter::DecodeStreakLimits() const {
   // Without chunking every decode is counted, until the count makes no difference.
   const bool counts = !options_.chunks_prefills && waiting_tokens_ < options_.max_waiting_tokens;
   if (!waiting_.empty() || counts || !waiting_.StandsStill()) return std::nullopt;

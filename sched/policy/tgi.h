@@ -65,7 +65,7 @@ class TgiRouter : public Policy {
   void Enqueue(const Sequence& sequence) final;
   void Remove(const Sequence& sequence) final;
   void Plan(StepBuilder& step) final;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const final;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const final;
 
  protected:
   TgiRouter(const TgiRouterOptions& options, const PolicyTraits& traits);

@@ -122,7 +122,7 @@ void TritonPolicy::CollectReleases(std::vector<RequestId>& finished) {
   }
 }
 
-std::optional<DecodeLimits> TritonPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> TritonPolicy::DecodeStreakLimits() const {
   if (instances_.size() > 1 || !levels_.front().StandsStill()) return std::nullopt;
   return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }

@@ -80,7 +80,7 @@ class TritonPolicy final : public Policy {
   void StepReturned(const StepPlan& plan) override;
   void CollectReleases(std::vector<RequestId>& finished) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
   [[nodiscard]] TimePoint WakeAt() const override { return wake_at_; }
   [[nodiscard]] std::span<const Gauge> Gauges() const override { return {&reason_, 1}; }
 

@@ -81,7 +81,7 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
   waiting_.Planned(step);
 }
 
-std::optional<DecodeLimits> TrtllmPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> TrtllmPolicy::DecodeStreakLimits() const {
   if (config_.speculation.on() || !waiting_.StandsStill()) return std::nullopt;
   // A waiting request that did not fit found too few blocks, and there will be no more: a decode
   // takes only blocks that were counted before. One that fits and has no tokens must fit again, or

@@ -119,7 +119,7 @@ void VllmV0Policy::StepReturned(const StepPlan& plan) {
   starvation_.TokensEmitted(plan.totals.emitting_items);
 }
 
-std::optional<DecodeLimits> VllmV0Policy::DecodeRunLimits() const {
+std::optional<DecodeLimits> VllmV0Policy::DecodeStreakLimits() const {
   if (config_.enable_chunked_prefill || config_.policy == QueueOrder::kPriority ||
       config_.speculation.on()) {
     return std::nullopt;

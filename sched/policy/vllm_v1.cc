@@ -181,7 +181,7 @@ void VllmV1Policy::Remove(const Sequence& sequence) {
   }
 }
 
-std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
+std::optional<DecodeLimits> VllmV1Policy::DecodeStreakLimits() const {
   const bool admits = !(waiting_.empty() && awaited_.empty()) &&
                       static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
   // The cadence of prefills counts steps.

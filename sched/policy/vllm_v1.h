@@ -119,7 +119,7 @@ class VllmV1Policy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void StepReturned(const StepPlan& plan) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
   [[nodiscard]] bool TurnWasEmpty() const override { return turn_was_empty_; }
 
  private:
