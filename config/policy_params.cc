@@ -31,7 +31,7 @@ using nlohmann::json;
   throw InputError(InputError::Kind::kUsage, where, what);
 }
 
-// The first parameter whose value is not the one that the entry is meant for; nullptr: none.
+// The first parameter that differs from the entry's value for it; nullptr if none does.
 const RenamedParameter* Mismatch(const CaseName& entry, const json& params) {
   for (const RenamedParameter& renamed : entry.renamed) {
     if (renamed.only.empty()) continue;
@@ -121,6 +121,14 @@ PolicyConfig ReadPolicyParams(std::string_view policy, const std::string& params
     Refuse(where, error.what());
   }
   return config;
+}
+
+void CheckRanges(const PolicyConfig& config) {
+  proto::Policy message;
+  ToMessage fields(message);
+  PolicyConfig copy = config;
+  Bind(fields, copy);
+  CheckRules(message, "policy");
 }
 
 }  // namespace twin

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "config/record_file.h"
 #include "config/replica_groups.h"
 #include "core/input_error.h"
 #include "run/available_memory.h"
@@ -35,7 +36,7 @@ std::vector<Deployment> ResolveEach(const ExperimentConfig& config, CostCache& c
 
 std::string YesOrNo(bool value) { return value ? "true" : "false"; }
 
-// What clients and other replicas see of a group, in words, in an order of their own.
+// Traits of a group that clients and other replicas see, with their values as text.
 std::vector<std::pair<const char*, std::string>> SharedTraits(const Deployment& group) {
   const PolicyTraits& traits = group.traits;
   return {
@@ -105,7 +106,7 @@ Deployment ResolveGroups(const ExperimentConfig& config, CostCache& cache) {
 
 namespace {
 
-// The memory that this process can allocate; without a limit where the system does not say.
+// Memory that this process can allocate; without a limit where the system reports none.
 std::int64_t ReportedMemory() {
   try {
     return AvailableMemory();
@@ -114,11 +115,11 @@ std::int64_t ReportedMemory() {
   }
 }
 
-// Refuses a header that was changed before its engines take the memory of the machine.
+// Refuses a damaged header before the engines that it asks for take the memory of the machine.
 void RequireRoomForBlocks(const EngineGroups& engines) {
   constexpr std::int64_t kBlocksMax = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t kAlwaysFit = 10'000'000;
-  constexpr std::int64_t kBytesPerBlock = 16;  // of its account, at least
+  constexpr std::int64_t kBytesPerBlock = 16;  // of bookkeeping, at least
   std::int64_t blocks = 0;
   std::int64_t host_blocks = 0;
   for (const EngineGroup& group : engines) {
@@ -143,15 +144,6 @@ void RequireRoomForBlocks(const EngineGroups& engines) {
 }
 
 }  // namespace
-
-EngineGroups EnginesOf(const Deployment& deployment) {
-  if (deployment.groups.empty()) return {{deployment.config.system.replicas, deployment.engine}};
-  EngineGroups engines;
-  for (const Deployment& group : deployment.groups) {
-    engines.push_back({group.config.system.replicas, group.engine});
-  }
-  return engines;
-}
 
 EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& header) {
   EngineGroups engines = header.groups;

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "core/files/output_target.h"
-#include "core/files/process_number.h"
 #include "core/input_error.h"
 
 namespace twin::run {
@@ -45,7 +44,7 @@ void RemoveLeftovers(const fs::path& target, RunControl* control) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::optional<int> number =
-        NumberBehind(target.filename().string() + ".partial.", entry->path().filename().string());
+        NumberAfter(target.filename().string() + ".partial.", entry->path().filename().string());
     if (number && !ProcessExists(*number)) left.push_back(entry->path());
   }
   for (const fs::path& leftover : left) {
@@ -73,8 +72,8 @@ fs::path MakeFolder(const fs::path& target) {
                    "cannot be created: " + error.message());
 }
 
-// For file systems that cannot exchange names, and for those that cannot even rename the old folder
-// because it lies in a lower layer of an overlay.
+// Replaces the folder on file systems that cannot exchange names, or that cannot even rename the
+// old folder because it lies in a lower layer of an overlay.
 void MoveAsideAndRename(const fs::path& made, const fs::path& target) {
   const fs::path aside = Beside(target, "old", getpid());
   std::error_code error;

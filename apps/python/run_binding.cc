@@ -68,7 +68,7 @@ void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, run::CostC
     series.emplace(
         SeriesConfig{.interval = config.metrics.series_interval,
                      .points_max = static_cast<std::size_t>(config.metrics.series_points_max),
-                     .kv_blocks = run::KvBlocksOf(run::EnginesOf(deployment))});
+                     .kv_blocks = run::KvBlocksOf(deployment.engines())});
     watchers.listeners.push_back(&*series);
   }
   run.config = WriteResolved(deployment.config);

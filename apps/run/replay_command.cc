@@ -14,7 +14,7 @@
 #include "apps/terminal_control.h"
 #include "config/experiment_config.h"
 #include "config/record_file.h"
-#include "core/hex.h"
+#include "core/hash.h"
 #include "core/input_error.h"
 #include "run/finish_run.h"
 #include "run/replay.h"

@@ -1,22 +1,32 @@
 #include "apps/serve/page/live_page.h"
 
-#include "apps/serve/page/files.h"  // written by page/embed.cmake
 #include "core/check.h"
 
 namespace twin::serve {
+namespace {
+
+std::string_view PageContent(std::string_view name) {
+  for (const EmbeddedFile& file : PageFiles()) {
+    if (file.name == name) return file.bytes;
+  }
+  CHECK(false);
+  return {};
+}
+
+}  // namespace
 
 HttpResponse PageFile(std::string_view path) {
   HttpResponse response;
   if (path == "/") {
     response.content_type = "text/html; charset=utf-8";
-    response.body = kLiveHtml;
+    response.body = PageContent("live.html");
   } else if (path == "/live.js") {
     response.content_type = "text/javascript; charset=utf-8";
-    response.body = kLiveJs;
+    response.body = PageContent("live.js");
   } else {
     CHECK(path == "/live.css");
     response.content_type = "text/css; charset=utf-8";
-    response.body = kLiveCss;
+    response.body = PageContent("live.css");
   }
   response.fields.push_back(
       {"Content-Security-Policy",
