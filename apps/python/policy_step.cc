@@ -94,7 +94,7 @@ bool PolicyStep::Reserve(const PolicyRequest& request, std::int32_t blocks) {
 void PolicyStep::Schedule(const PolicyRequest& request, std::int32_t tokens,
                           std::int32_t padded_tokens) {
   const Sequence& sequence = Require(request, SequenceState::kRunning, "schedule");
-  const std::int32_t left = sequence.known + sequence.pending - sequence.computed;
+  const std::int32_t left = sequence.left();
   if (tokens < 1 || tokens > left) {
     Refuse(
         fmt::format("schedule: tokens is {}; allowed: 1 to the {} tokens that request {} has "

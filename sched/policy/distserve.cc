@@ -82,8 +82,8 @@ void DistServePolicy::StepReturned(const StepPlan& plan) {
   }
 }
 
-std::optional<DecodeLimits> DistServePolicy::DecodeRunLimits() const {
-  // Whoever was refused blocks or a place gets none while the batch grows.
+std::optional<DecodeLimits> DistServePolicy::DecodeStreakLimits() const {
+  // A request that was refused blocks or a place gets none while the batch grows.
   if (!stands_still_ || slots_.size() > 1) return std::nullopt;
   return DecodeLimits{};
 }
@@ -110,7 +110,7 @@ void DistServePolicy::Accept(StepBuilder& step) {
   for (RejectTooLarge(step, bridge_); !bridge_.empty(); RejectTooLarge(step, bridge_)) {
     const Sequence& s = step.sequence(bridge_.front());
     const std::int32_t blocks = pool.BlocksFor(s.remote_tokens);
-    // What the first one to join needs next stays free for it if nobody else can free it.
+    // Blocks that the first request to join needs next stay free if no request can free them.
     const Sequence& first = waiting_.empty() ? s : step.sequence(waiting_.front());
     const std::int32_t kept =
         NobodyRuns() ? BlocksNeeded(step, first) - pool.BlocksFor(first.remote_tokens) : 0;
@@ -134,7 +134,7 @@ bool DistServePolicy::Prefill(StepBuilder& step, Slot& slot) {
       prompts_.PopFront();
       continue;
     }
-    // What is computed again may be longer than a prompt.
+    // A request that is computed again may be longer than a prompt.
     if (tokens > 0 && tokens + s.known > config_.context_max_tokens_per_batch) break;
     const bool decodes_here = !s.prefill_only && s.max_output_tokens > 1;
     if (decodes_here && IsFull(slot)) break;
@@ -155,7 +155,7 @@ void DistServePolicy::Decode(StepBuilder& step, Slot& slot) {
   ChooseSwapped(step, slot, room);
   Swap(step);
   AddWaiting(step, slot, room);
-  // Blocks for the others of the pipeline can be missing still.
+  // Blocks for the other batches of the pipeline can be missing still.
   CHECK(room >= 0 || slot.batch.empty());
   CHECK(step.ScheduleDecodes(slot.batch) == slot.batch.size());
 }

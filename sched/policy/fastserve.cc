@@ -137,13 +137,13 @@ void FastServePolicy::Plan(StepBuilder& step) {
   ++steps_;
 }
 
-// What a step has computed is known when the next one begins: only ContinueDecodeRun() can tell
+// The time of a step is known when the next one begins: only ContinueDecodeStreak() can tell
 // whether the batch repeats.
-std::optional<DecodeLimits> FastServePolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> FastServePolicy::DecodeStreakLimits() const {
   return repeats_.prepared && nobody_waits() ? std::optional(DecodeLimits{}) : std::nullopt;
 }
 
-bool FastServePolicy::ContinueDecodeRun(StepBuilder& step) {
+bool FastServePolicy::ContinueDecodeStreak(StepBuilder& step) {
   if (promotes() || !FitsAhead(step) || !RepeatBatch(step.now())) return false;
   planned_at_ = step.now();
   ++steps_;
@@ -294,7 +294,7 @@ void FastServePolicy::FormBatch(StepBuilder& step) {
       SetAside(id, tokens > config_.max_tokens_per_batch);
       continue;
     }
-    // Whoever is set aside is compared with an empty step.
+    // A request that is set aside is compared with an empty step.
     CHECK(!few_host_blocks || tokens == 0);
     prompt_tokens += tokens;
     JoinBatch(id);
@@ -416,7 +416,7 @@ void FastServePolicy::ScheduleBatch(StepBuilder& step) const {
   }
 }
 
-// The first of those who are on the host, while the blocks to spare remain.
+// Loads requests from the host, the first in order first, while the blocks to spare remain.
 void FastServePolicy::LoadAhead(StepBuilder& step) {
   for (std::int32_t loaded = 0; loaded < config_.max_batch_size; ++loaded) {
     const std::optional<RequestId> first =

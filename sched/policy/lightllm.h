@@ -47,7 +47,7 @@ struct LightllmConfig {
   bool operator==(const LightllmConfig&) const = default;
 };
 
-// What a request holds in the cache, and what it may still add, in tokens.
+// Tokens that a request holds in the cache, and tokens that it may still add.
 struct CacheGrowth {
   std::int64_t held = 0;
   std::int64_t left = 0;
@@ -65,11 +65,11 @@ class LightllmPolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   [[nodiscard]] bool AdmissionIsDue(const StepBuilder& step) const;
-  // Computes the prompts of those that can be admitted; false if nobody can.
+  // Computes the prompts of the requests that can be admitted; false if none can.
   [[nodiscard]] bool Prefill(StepBuilder& step);
   void ReadGrowths(const StepBuilder& step);
   // Adds the request to growths_ if the peak allows it.

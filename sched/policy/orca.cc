@@ -55,7 +55,7 @@ void OrcaPolicy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence);
 }
 
-std::optional<DecodeLimits> OrcaPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> OrcaPolicy::DecodeStreakLimits() const {
   // With several steps in flight each has only a part of the running requests.
   if (config_.n_workers > 1 || !waiting_.StandsStill()) return std::nullopt;
   // The head of the queue found no slot or too few blocks, and there will not be more.

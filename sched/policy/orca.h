@@ -62,7 +62,7 @@ class OrcaPolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   // False if the selection ends at this head.

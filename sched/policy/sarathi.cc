@@ -118,14 +118,14 @@ void SarathiPolicy::Remove(const Sequence& sequence) {
   relegated_.erase(sequence.id);
 }
 
-std::optional<DecodeLimits> SarathiPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> SarathiPolicy::DecodeStreakLimits() const {
   // With several steps in flight each has only a part of the running requests.
   if (traits_.steps_in_flight_max > 1 || !waiting_.StandsStill()) return std::nullopt;
   // The next turn is that of the waiting requests.
   if (config_.scheduler == SarathiConfig::Scheduler::kSimpleChunking && !waiting_.empty()) {
     return std::nullopt;
   }
-  // Whoever waits did not fit into the blocks, the batch or the chunk: there will not be more room.
+  // Waiting requests did not fit into the blocks, the batch or the chunk; no more room comes.
   return DecodeLimits{.free_blocks_min = 1};
 }
 

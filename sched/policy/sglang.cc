@@ -168,8 +168,8 @@ void SglangPolicy::TakeArrivals(StepBuilder& step) {
     }
   }
   arrived_.clear();
-  // Requests that were expected to end with a step that has returned, and have not: the world lets
-  // their outputs exceed their limits.
+  // Takes requests back that should have ended with a step that has returned, but go on: the world
+  // lets their outputs exceed their limits.
   const auto rows = static_cast<std::size_t>(config_.max_running_requests);
   std::erase_if(taken_out_, [&](RequestId id) {
     const bool room = running_.size() + last_batch_.size() < rows;
@@ -196,7 +196,8 @@ void SglangPolicy::MergeLastBatch() {
   last_batch_shrank_ = running_shrank_ = false;
 }
 
-// Takes the memory of an admitted request; `left` requests go on running.
+// Preempts an admitted request and frees its memory; `left` requests go on running. (Not
+// StepBuilder::Release, which frees the blocks of a finished request.)
 void SglangPolicy::Release(StepBuilder& step, RequestId id, std::size_t left) {
   SglangRequest& request = requests_[id];
   cache_.Unlock(request.hold);
@@ -224,6 +225,7 @@ void SglangPolicy::Requeue(StepBuilder& step, RequestId id) {
   waiting_.Push(s, request);
 }
 
+// The original's limit: the context or the whole cache, less two tokens.
 std::int64_t SglangPolicy::LongestRequest() const {
   const std::int64_t context = config_.context_length > 0
                                    ? config_.context_length

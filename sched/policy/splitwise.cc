@@ -54,7 +54,7 @@ void SplitwisePolicy::Remove(const Sequence& sequence) {
   CHECK(prompts_.Erase(id) || bridge_.Erase(id));
 }
 
-std::optional<DecodeLimits> SplitwisePolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> SplitwisePolicy::DecodeStreakLimits() const {
   // Who was refused blocks gets none while nobody leaves.
   if (!stands_still_) return std::nullopt;
   return DecodeLimits{};
@@ -113,7 +113,7 @@ bool SplitwisePolicy::AcceptTransfers(StepBuilder& step) {
 }
 
 bool SplitwisePolicy::ForgoTransfers(StepBuilder& step) {
-  // Nobody who holds memory here can give it back.
+  // True if no request that holds memory here can give it back.
   const bool stuck = batch_.empty() && paused_.empty() && fresh_.empty() && arriving_.empty();
   if (!stuck || bridge_.empty()) return false;
   while (!bridge_.empty()) {

@@ -58,9 +58,9 @@ void StaticPolicy::CollectReleases(std::vector<RequestId>& finished) {
   batch_.CollectReleases(finished);
 }
 
-std::optional<DecodeLimits> StaticPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> StaticPolicy::DecodeStreakLimits() const {
   if (!waiting_.StandsStill()) return std::nullopt;
-  return DecodeLimits{};  // until the first of the batch ends, whoever waits
+  return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }
 
 void StaticPolicy::Plan(StepBuilder& step) {

@@ -52,7 +52,7 @@ class StaticPolicy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void CollectReleases(std::vector<RequestId>& finished) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   StaticConfig config_;

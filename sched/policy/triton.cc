@@ -112,9 +112,9 @@ void TritonPolicy::CollectReleases(std::vector<RequestId>& finished) {
   }
 }
 
-std::optional<DecodeLimits> TritonPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> TritonPolicy::DecodeStreakLimits() const {
   if (instances_.size() > 1 || !levels_.front().StandsStill()) return std::nullopt;
-  return DecodeLimits{};  // until the first of the batch ends, whoever waits
+  return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }
 
 void TritonPolicy::Plan(StepBuilder& step) {

@@ -69,11 +69,11 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
   waiting_.Planned(step);
 }
 
-std::optional<DecodeLimits> TrtllmPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> TrtllmPolicy::DecodeStreakLimits() const {
   if (config_.speculation.on() || !waiting_.StandsStill()) return std::nullopt;
-  // Whoever waits and did not fit found too few blocks, and there will not be more: a decode takes
-  // only what was counted for it before. Whoever fits and has no tokens yet must fit again, or
-  // MAX_UTILIZATION pauses a request behind it.
+  // A waiting request that did not fit found too few blocks, and there will be no more: a decode
+  // takes only blocks that were counted before. One that fits and has no tokens must fit again, or
+  // MAX_UTILIZATION pauses a request after it.
   return DecodeLimits{.free_blocks_min = blocks_of_waiting_};
 }
 
@@ -184,7 +184,7 @@ void TrtllmPolicy::FitNextStep(StepBuilder& step) {
   if (!waiting_.first_come_first_served()) SortIfShort(step);
   const auto limit = static_cast<std::size_t>(config_.max_batch_size);
   std::int64_t free = step.pool().free();
-  std::optional<std::size_t> end;  // the place of the latest victim: nobody behind it is looked at
+  std::optional<std::size_t> end;  // place of the latest victim: no later request is looked at
   for (std::size_t i = 0; !end || i < *end;) {
     if (i == active_.size() && !Activate(step)) return;
     if (RejectsOutgrown(step, i)) {
@@ -295,7 +295,7 @@ void TrtllmPolicy::ScheduleBatch(StepBuilder& step) {
     CHECK(step.Grow(s, s.known));
     step.Schedule(s, context.tokens);
   }
-  // Their blocks are free: the capacity scheduler counted them.
+  // Blocks for these requests are free: the capacity scheduler counted them.
   if (config_.speculation.on()) {
     for (const RequestId id : decodes_) {
       const Sequence& s = step.sequence(id);

@@ -109,13 +109,13 @@ void VllmV0Policy::StepReturned(const StepPlan& plan) {
   starvation_.TokensEmitted(plan.totals.emitting_items);
 }
 
-std::optional<DecodeLimits> VllmV0Policy::DecodeRunLimits() const {
+std::optional<DecodeLimits> VllmV0Policy::DecodeStreakLimits() const {
   if (config_.enable_chunked_prefill || config_.policy == QueueOrder::kPriority ||
       config_.speculation.on()) {
     return std::nullopt;
   }
   if (!swapped_.empty() || !waiting_.StandsStill()) return std::nullopt;
-  // Whoever waits did not fit into the blocks or the batch, and there will not be more room.
+  // Waiting requests did not fit into the blocks or the batch, and there will be no more room.
   return DecodeLimits{.free_blocks_min = 1};
 }
 
@@ -321,8 +321,8 @@ void VllmV0Policy::WaitingPass(StepBuilder& step) {
   }
 }
 
-// Blocks that V0 counts as written by the next append, whether or not they are new ones: those
-// behind the full ones that its block table has tokens for. Without speculation a decode adds the
+// Blocks that V0 counts as written by the next append, whether or not they are new ones: all blocks
+// after the full ones that its block table has tokens for. Without speculation a decode adds the
 // one token that is not in the table.
 std::int32_t VllmV0Policy::TouchedBlocks(const Sequence& s, const KvPool& pool) const {
   std::int32_t placed = s.known;

@@ -67,7 +67,7 @@ std::span<const CaseName> VllmV1Config::CaseNames() { return kVllmV1CaseNames; }
 
 void VllmV1Config::Validate() const {
   RequireDrafts(kName, speculation);
-  // Its keys of blocks depend on the tokens behind a block.
+  // With EAGLE, keys of blocks depend on the tokens after a block.
   RequireField(
       !speculation.on() || speculation.method != SpecMethod::kEagle || !enable_prefix_caching,
       "vllm_v1.enable_prefix_caching", enable_prefix_caching,
@@ -164,7 +164,7 @@ void VllmV1Policy::Remove(const Sequence& sequence) {
   }
 }
 
-std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
+std::optional<DecodeLimits> VllmV1Policy::DecodeStreakLimits() const {
   const bool admits = !(waiting_.empty() && awaited_.empty()) &&
                       static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
   // The cadence of prefills counts steps.

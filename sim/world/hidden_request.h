@@ -1,4 +1,4 @@
-// What the simulated world knows about requests and engines must not see.
+// Facts about requests that the simulated world knows and engines must not see.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace twin::sim {
 
 // One per live request.
-struct Truth {
+struct HiddenRequest {
   std::int32_t answer_tokens = 0;     // its whole output
   std::int32_t remaining_tokens = 0;  // of output
   std::int32_t block_room = 0;        // tokens until the open block is full and gets its key
@@ -20,8 +20,8 @@ struct Truth {
   std::int32_t streak = 0;  // the replica whose streak it was in last
 };
 
-// What few steps need of it.
-struct Background {
+// Rarely used part of HiddenRequest, kept apart so that HiddenRequest fits into a cache line.
+struct HiddenDetails {
   TimePoint prefill_began;            // its latest; for transfers that are sent layer by layer
   std::vector<std::uint64_t> chunks;  // borrowed by `content`
   NamedContent content;

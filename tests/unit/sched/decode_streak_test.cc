@@ -1,4 +1,4 @@
-// Runs of equal decode steps: what they plan, and when the counters of the sequences are right.
+// Decode streaks: what they plan, and when the counters of the sequences are right.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace {
 constexpr RequestId kA{0};
 constexpr RequestId kB{1};
 
-class DecodeRunTest : public ::testing::Test {
+class DecodeStreakTest : public ::testing::Test {
  protected:
   // Blocks of 4 tokens.
-  DecodeRunTest()
+  DecodeStreakTest()
       : engine_(EngineConfig{.kv = {.block_size = 4, .blocks = 20}},
                 std::make_unique<VllmV1Policy>(VllmV1Config{.max_model_len = 1000}, 20)) {}
 
@@ -43,7 +43,7 @@ class DecodeRunTest : public ::testing::Test {
 
 // Prompts of 3 and 6 tokens: after the prefill, step k computes position 1 + k of A and 4 + k of B.
 // A takes a block for positions 4, 8, ...; B for 8, 12, ...
-TEST_F(DecodeRunTest, EachStepIsTheOneBeforeOneTokenLater) {
+TEST_F(DecodeStreakTest, EachStepIsTheOneBeforeOneTokenLater) {
   Arrive(kA, 3, 100);
   Arrive(kB, 6, 100);
   Step();
@@ -64,7 +64,7 @@ TEST_F(DecodeRunTest, EachStepIsTheOneBeforeOneTokenLater) {
   engine_.CheckMemory();
 }
 
-TEST_F(DecodeRunTest, CountersAreRightWhenSomebodyLooks) {
+TEST_F(DecodeStreakTest, CountersAreRightWhenSomebodyLooks) {
   Arrive(kA, 3, 100);
   for (int step = 1; step <= 6; ++step) Step();
   const Sequence& s = engine_.sequences()[kA];
@@ -77,7 +77,7 @@ TEST_F(DecodeRunTest, CountersAreRightWhenSomebodyLooks) {
   EXPECT_EQ(Step().work, (std::vector<WorkItem>{{kA, 8, 1, 0, Phase::kDecode, true}}));
 }
 
-TEST_F(DecodeRunTest, AnEndAndAnArrivalEndIt) {
+TEST_F(DecodeStreakTest, AnEndAndAnArrivalEndIt) {
   Arrive(kA, 3, 100);
   Arrive(kB, 6, 100);
   for (int step = 1; step <= 5; ++step) Step();
@@ -91,13 +91,13 @@ TEST_F(DecodeRunTest, AnEndAndAnArrivalEndIt) {
                                                 {kC, 0, 2, 0, Phase::kPrefill, true}}));
 }
 
-TEST_F(DecodeRunTest, AnOutputWithoutLimitDoesNotOverflow) {
+TEST_F(DecodeStreakTest, AnOutputWithoutLimitDoesNotOverflow) {
   Arrive(kA, 3, std::numeric_limits<std::int32_t>::max());
   Step();
   for (std::int32_t k = 2; k <= 6; ++k) EXPECT_EQ(Step().work.front().start, 1 + k);
 }
 
-// vLLM V1 that counts how often it was asked to continue a run.
+// vLLM V1 that counts how often it was asked to continue a streak.
 class ContinuedPolicy final : public Policy {
  public:
   ContinuedPolicy(std::int32_t blocks, int& continued)
@@ -107,10 +107,10 @@ class ContinuedPolicy final : public Policy {
   void Remove(const Sequence& sequence) override { inner_.Remove(sequence); }
   void StepReturned(const StepPlan& plan) override { inner_.StepReturned(plan); }
   void Plan(StepBuilder& step) override { inner_.Plan(step); }
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override {
-    return inner_.DecodeRunLimits();
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override {
+    return inner_.DecodeStreakLimits();
   }
-  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& /*step*/) override {
+  [[nodiscard]] bool ContinueDecodeStreak(StepBuilder& /*step*/) override {
     ++continued_;
     return true;
   }
@@ -120,9 +120,9 @@ class ContinuedPolicy final : public Policy {
   int& continued_;
 };
 
-// Two prompts of one token in blocks of 4. The run begins with step 3; step 5 begins a block in
+// Two prompts of one token in blocks of 4. The streak begins with step 3; step 5 begins a block in
 // both, and one is free.
-TEST(DecodeRunBlocksTest, APolicyIsNotAskedToContinueWhereBlocksRunShort) {
+TEST(DecodeStreakBlocksTest, APolicyIsNotAskedToContinueWhereBlocksRunShort) {
   int continued = 0;
   Engine engine({.kv = {.block_size = 4, .blocks = 3}},
                 std::make_unique<ContinuedPolicy>(3, continued));

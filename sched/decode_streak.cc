@@ -1,4 +1,4 @@
-#include "sched/decode_run.h"
+#include "sched/decode_streak.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,9 +7,9 @@
 
 namespace twin {
 
-void DecodeRun::Open(const StepPlan& plan, const DecodeLimits& limits,
-                     std::span<const std::int32_t> reversals, std::int32_t block_size,
-                     SequenceTable& sequences) {
+void DecodeStreak::Open(const StepPlan& plan, const DecodeLimits& limits,
+                        std::span<const std::int32_t> reversals, std::int32_t block_size,
+                        SequenceTable& sequences) {
   CHECK(!open());
   limits_ = limits;
   followed_ = plan.id;
@@ -37,7 +37,7 @@ void DecodeRun::Open(const StepPlan& plan, const DecodeLimits& limits,
 }
 
 template <class Visit>
-void DecodeRun::ForEachGrowing(Visit visit) {
+void DecodeStreak::ForEachGrowing(Visit visit) {
   if (mirrored_.empty() || planned_ % 2 == 0) {
     growing_.ForEachDue(planned_, [&](std::size_t i) { visit(*members_[i]); });
     return;
@@ -48,15 +48,15 @@ void DecodeRun::ForEachGrowing(Visit visit) {
   for (const std::size_t place : due_) visit(*members_[mirrored_[place]]);
 }
 
-bool DecodeRun::PlanNext(Policy& policy, StepBuilder& step, const StepPlan& latest,
-                         StepPlan& plan) {
+bool DecodeStreak::PlanNext(Policy& policy, StepBuilder& step, const StepPlan& latest,
+                            StepPlan& plan) {
   if (planned_ >= steps_max_) return false;
   // Asked first: a policy that continues has moved its own state on, and must not plan this step
   // once more.
   if (!limits_.makes_room && !BlocksSuffice(step.pool())) return false;
   RepeatWork(latest, plan);
   plan.free_blocks_before = step.pool().free() + step.pool().cached();
-  if (!policy.ContinueDecodeRun(step)) return false;
+  if (!policy.ContinueDecodeStreak(step)) return false;
   ++planned_;
   ForEachGrowing([&](const Sequence& s) { CHECK(step.Grow(s, s.computed + planned_)); });
   if (step.traits().publishes_in_steps()) {
@@ -66,7 +66,7 @@ bool DecodeRun::PlanNext(Policy& policy, StepBuilder& step, const StepPlan& late
   return true;
 }
 
-bool DecodeRun::BlocksSuffice(const KvPool& pool) const {
+bool DecodeStreak::BlocksSuffice(const KvPool& pool) const {
   std::int32_t blocks = 0;
   growing_.ForEachDue(planned_ + 1, [&](std::size_t i) {
     blocks += members_[i]->blocks.reserved_blocks > 0 ? 0 : 1;
@@ -74,7 +74,7 @@ bool DecodeRun::BlocksSuffice(const KvPool& pool) const {
   return pool.free() - blocks >= limits_.free_blocks_min;
 }
 
-void DecodeRun::RepeatWork(const StepPlan& latest, StepPlan& plan) const {
+void DecodeStreak::RepeatWork(const StepPlan& latest, StepPlan& plan) const {
   const StepId id{Index(latest.id) + 1};
   StepTotals totals = latest.totals;
   totals.decode_context_tokens += totals.decode_items;
@@ -100,7 +100,7 @@ void DecodeRun::RepeatWork(const StepPlan& latest, StepPlan& plan) const {
   plan.totals = totals;
 }
 
-void DecodeRun::Close(StepId latest) {
+void DecodeStreak::Close(StepId latest) {
   for (Sequence* s : members_) {
     s->computed += planned_;
     s->known += returned_;
