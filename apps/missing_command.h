@@ -3,8 +3,7 @@
 
 #include <string>
 
-#include <CLI/CLI.hpp>
-
+#include "apps/options.h"
 #include "core/input_error.h"
 
 namespace twin::apps {
@@ -14,6 +13,6 @@ namespace twin::apps {
 InputError NotBuilt(const std::string& what, const std::string& option);
 
 // Adds a command that takes any arguments and throws NotBuilt.
-void AddMissingCommand(CLI::App& app, const std::string& name, const std::string& option);
+void AddMissingCommand(CommandParser app, const std::string& name, const std::string& option);
 
 }  // namespace twin::apps

@@ -12,7 +12,7 @@
 
 #include "apps/bounds/distance.h"
 #include "apps/commands.h"
-#include "apps/override_options.h"
+#include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "core/number_text.h"
 #include "run/cost_cache.h"
@@ -112,16 +112,16 @@ void FindDistances(const BoundsArguments& arguments, CommandContext& context) {
 
 }  // namespace
 
-void AddBoundsCommand(CLI::App& app, CommandContext& context) {
+void AddBoundsCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<BoundsArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "bounds", "Compare simulated latencies with lower bounds that no scheduler can beat");
-  command->add_option("EXPERIMENT", arguments->experiments, "Experiment files, one row each")
-      ->required();
-  AddOverrideOptions(*command, arguments->assignments);
-  command->add_option("--format", arguments->format, "What to print (default: table)")
-      ->check(CLI::IsMember({"table", "json"}));
-  command->callback([arguments, &context] { FindDistances(*arguments, context); });
+  command.AddOption("EXPERIMENT", arguments->experiments, "Experiment files, one row each")
+      .Required();
+  AddOverrideOptions(command, arguments->assignments);
+  command.AddOption("--format", arguments->format, "What to print (default: table)")
+      .OneOf({"table", "json"});
+  command.OnCall([arguments, &context] { FindDistances(*arguments, context); });
 }
 
 }  // namespace twin::apps

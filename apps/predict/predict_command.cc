@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/commands.h"
-#include "apps/enum_option.h"
+#include "apps/options.h"
 #include "apps/predict/predict_operations.h"
 #include "apps/predict/predict_steps_command.h"
 #include "apps/terminal_control.h"
@@ -52,39 +52,40 @@ void PredictOperations(const OperationArguments& arguments) {
   control.OnNote(fmt::format("wrote {} rows to {}", rows, arguments.files.out.string()));
 }
 
-void AddOperationsCommand(CLI::App& predict) {
+void AddOperationsCommand(CommandParser predict) {
   using enum run::OperationKind;
   auto arguments = std::make_shared<OperationArguments>();
-  CLI::App* command = predict.add_subcommand(
+  CommandParser command = predict.AddCommand(
       "ops",
       "Predict a table of operations: adds predicted_us, predicted_low_us, predicted_high_us (a "
       "90 % interval)");
-  command->add_option("--hardware", arguments->hardware, "Name of a data sheet, or a file")
-      ->required();
-  AddEnumOption<run::OperationKind>(*command, "--op", arguments->kind,
-                                    {{"gemm", kGemm},
-                                     {"context_attention", kContextAttention},
-                                     {"generation_attention", kGenerationAttention}},
-                                    "The kind of all operations of the table")
-      ->required();
-  command->add_option("--in", arguments->files.in, "The table: CSV, plain or gzip")->required();
+  command.AddOption("--hardware", arguments->hardware, "Name of a data sheet, or a file")
+      .Required();
   command
-      ->add_option("--out", arguments->files.out,
-                   "The table with predictions; compressed if it ends in .gz")
-      ->required();
-  command->add_option("--profile", arguments->profile,
-                      "A folder that replaces the built-in profile of the device");
-  command->footer(kOperationColumns);
-  command->callback([arguments] { PredictOperations(*arguments); });
+      .AddEnumOption<run::OperationKind>("--op", arguments->kind,
+                                         {{"gemm", kGemm},
+                                          {"context_attention", kContextAttention},
+                                          {"generation_attention", kGenerationAttention}},
+                                         "The kind of all operations of the table")
+      .Required();
+  command.AddOption("--in", arguments->files.in, "The table: CSV, plain or gzip").Required();
+  command
+      .AddOption("--out", arguments->files.out,
+                 "The table with predictions; compressed if it ends in .gz")
+      .Required();
+  command.AddOption("--profile", arguments->profile,
+                    "A folder that replaces the built-in profile of the device");
+  command.Footer(kOperationColumns);
+  command.OnCall([arguments] { PredictOperations(*arguments); });
 }
 
 }  // namespace
 
-void AddPredictCommand(CLI::App& app, CommandContext& /*context*/) {
-  CLI::App* predict = app.add_subcommand("predict", "Predict how long operations take on a device");
-  predict->require_subcommand(1);
-  AddOperationsCommand(*predict);
-  AddPredictStepsCommands(*predict);
+void AddPredictCommand(CommandParser app, CommandContext& /*context*/) {
+  CommandParser predict = app.AddCommand("predict", "Predict how long operations take on a device");
+  predict.RequireCommand();
+  AddOperationsCommand(predict);
+  AddPredictStepsCommands(predict);
 }
 
 }  // namespace twin::apps

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/enum_option.h"
+#include "apps/options.h"
 #include "apps/predict/breakdown.h"
 #include "apps/predict/predict_steps.h"
 #include "apps/terminal_control.h"
@@ -31,23 +31,21 @@ struct ServedArguments {
   sim::ProfileCostConfig cost;
 };
 
-void AddServedOptions(CLI::App& command, ServedArguments& served) {
-  command.add_option("--hardware", served.hardware, "Name of a data sheet, or a file");
-  command.add_option("--model", served.model,
-                     "Name of a model (doctor --list models or huggingface.co), or a file");
-  command.add_option("--tensor", served.parallelism.tensor, "Ranks of tensor parallelism")
-      ->check(CLI::Range(1, 1024));
-  command.add_option("--pipeline", served.parallelism.pipeline, "Pipeline stages")
-      ->check(CLI::Range(1, 1024));
-  command.add_option("--profile", served.profile,
-                     "A folder that replaces the built-in profile of the device");
-  AddEnumOption<sim::StepEngine>(command, "--engine", served.cost.engine,
-                                 StepEnginesWithoutPolicy(),
-                                 "How the host prepares steps (default: v1_async)");
-  command.add_option("--captured-size-max", served.cost.captured_size_max,
-                     "Largest captured graph (default: 512)");
-  command.add_flag("--expert-parallel", served.cost.expert_parallel,
-                   "Ranks hold whole experts of a mixture");
+void AddServedOptions(CommandParser command, ServedArguments& served) {
+  command.AddOption("--hardware", served.hardware, "Name of a data sheet, or a file");
+  command.AddOption("--model", served.model,
+                    "Name of a model (doctor --list models or huggingface.co), or a file");
+  command.AddOption("--tensor", served.parallelism.tensor, "Ranks of tensor parallelism")
+      .InRange(1, 1024);
+  command.AddOption("--pipeline", served.parallelism.pipeline, "Pipeline stages").InRange(1, 1024);
+  command.AddOption("--profile", served.profile,
+                    "A folder that replaces the built-in profile of the device");
+  command.AddEnumOption<sim::StepEngine>("--engine", served.cost.engine, StepEnginesWithoutPolicy(),
+                                         "How the host prepares steps (default: v1_async)");
+  command.AddOption("--captured-size-max", served.cost.captured_size_max,
+                    "Largest captured graph (default: 512)");
+  command.AddFlag("--expert-parallel", served.cost.expert_parallel,
+                  "Ranks hold whole experts of a mixture");
 }
 
 std::unique_ptr<sim::StepModel> MakeModel(const ServedArguments& served) {
@@ -78,25 +76,25 @@ void PredictSteps(const StepsArguments& arguments) {
   control.OnNote(fmt::format("wrote {} rows to {}", rows, arguments.files.out.string()));
 }
 
-void AddStepsCommand(CLI::App& predict) {
+void AddStepsCommand(CommandParser predict) {
   auto arguments = std::make_shared<StepsArguments>();
-  CLI::App* command = predict.add_subcommand(
+  CommandParser command = predict.AddCommand(
       "steps",
       "Predict a table of steps: adds predicted_us, predicted_low_us, predicted_high_us (a 90 % "
       "interval)");
-  AddServedOptions(*command, arguments->served);
+  AddServedOptions(command, arguments->served);
   command
-      ->add_option("--in", arguments->files.in,
-                   "CSV, plain or gzip: decode_reqs, decode_context_tokens, prefill_reqs, "
-                   "prefill_tokens; optional prefill_context_tokens (keys that the prompts' chunks "
-                   "read, themselves included), duty (heat of the device, 0 to 1) or t_us (end of "
-                   "the step: rows are one run)")
-      ->required();
+      .AddOption("--in", arguments->files.in,
+                 "CSV, plain or gzip: decode_reqs, decode_context_tokens, prefill_reqs, "
+                 "prefill_tokens; optional prefill_context_tokens (keys that the prompts' chunks "
+                 "read, themselves included), duty (heat of the device, 0 to 1) or t_us (end of "
+                 "the step: rows are one run)")
+      .Required();
   command
-      ->add_option("--out", arguments->files.out,
-                   "The table with predictions; compressed if it ends in .gz")
-      ->required();
-  command->callback([arguments] { PredictSteps(*arguments); });
+      .AddOption("--out", arguments->files.out,
+                 "The table with predictions; compressed if it ends in .gz")
+      .Required();
+  command.OnCall([arguments] { PredictSteps(*arguments); });
 }
 
 constexpr std::int64_t kCountMax = std::int64_t{1} << 40;
@@ -153,32 +151,28 @@ void BreakDown(const BreakdownArguments& arguments) {
   PrintBreakdown(run::BreakDownStep(*model, totals, arguments.duty));
 }
 
-void AddBreakdownCommand(CLI::App& predict) {
+void AddBreakdownCommand(CommandParser predict) {
   auto arguments = std::make_shared<BreakdownArguments>();
-  CLI::App* command = predict.add_subcommand(
+  CommandParser command = predict.AddCommand(
       "breakdown", "Where the time of a step goes, or of the steps of a run directory");
-  AddServedOptions(*command, arguments->served);
-  CLI::Option* const run =
-      command->add_option("RUN", arguments->run, "A run directory with parts.csv");
-  command->add_option("--decodes", arguments->decodes, "Requests that decode")
-      ->check(CLI::Range(std::int64_t{0}, kCountMax));
-  command->add_option("--decode-context", arguments->decode_context, "Tokens that they attend to")
-      ->check(CLI::Range(std::int64_t{0}, kCountMax));
-  command->add_option("--prompts", arguments->prompts, "Prompts")
-      ->check(CLI::Range(std::int64_t{0}, kCountMax));
-  command->add_option("--prompt-tokens", arguments->prompt_tokens, "Tokens of all prompts")
-      ->check(CLI::Range(std::int64_t{0}, kCountMax));
-  command->add_option("--duty", arguments->duty, "Heat of the device: 0 rested to 1")
-      ->check(CLI::Range(0.0, 1.0));
-  for (CLI::Option* const option : command->get_options()) {
-    if (option != run && option != command->get_help_ptr()) run->excludes(option);
-  }
-  command->callback([arguments] { BreakDown(*arguments); });
+  AddServedOptions(command, arguments->served);
+  CommandOption run = command.AddOption("RUN", arguments->run, "A run directory with parts.csv");
+  command.AddOption("--decodes", arguments->decodes, "Requests that decode")
+      .InRange(std::int64_t{0}, kCountMax);
+  command.AddOption("--decode-context", arguments->decode_context, "Tokens that they attend to")
+      .InRange(std::int64_t{0}, kCountMax);
+  command.AddOption("--prompts", arguments->prompts, "Prompts").InRange(std::int64_t{0}, kCountMax);
+  command.AddOption("--prompt-tokens", arguments->prompt_tokens, "Tokens of all prompts")
+      .InRange(std::int64_t{0}, kCountMax);
+  command.AddOption("--duty", arguments->duty, "Heat of the device: 0 rested to 1")
+      .InRange(0.0, 1.0);
+  for (const CommandOption option : command.NamedOptions()) run.Excludes(option);
+  command.OnCall([arguments] { BreakDown(*arguments); });
 }
 
 }  // namespace
 
-void AddPredictStepsCommands(CLI::App& predict) {
+void AddPredictStepsCommands(CommandParser predict) {
   AddStepsCommand(predict);
   AddBreakdownCommand(predict);
 }

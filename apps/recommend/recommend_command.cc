@@ -176,23 +176,23 @@ void AnswerRequest(const RecommendArguments& arguments, CommandContext& context)
 
 }  // namespace
 
-void AddRecommendCommand(CLI::App& app, CommandContext& context) {
+void AddRecommendCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<RecommendArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "recommend", "Find what to set on a server for given models, devices, load and bounds");
   command
-      ->add_option("REQUEST", arguments->request,
-                   "Request file (.textproto): docs/parameters.md, docs/configuration.md")
-      ->required();
-  command->add_option("--out", arguments->out,
-                      "Folder for recommendation.json and an experiment per configuration");
-  command->add_option("--jobs", arguments->options.jobs, "Runs at a time (default: one per core)")
-      ->check(CLI::Range(1, 1024));
-  command->add_flag("--exhaustive", arguments->options.exhaustive,
-                    "Run every configuration at full length, to check the search");
-  command->add_option("--format", arguments->format, "What to print (default: table)")
-      ->check(CLI::IsMember({"table", "json"}));
-  command->callback([arguments, &context] { AnswerRequest(*arguments, context); });
+      .AddOption("REQUEST", arguments->request,
+                 "Request file (.textproto): docs/parameters.md, docs/configuration.md")
+      .Required();
+  command.AddOption("--out", arguments->out,
+                    "Folder for recommendation.json and an experiment per configuration");
+  command.AddOption("--jobs", arguments->options.jobs, "Runs at a time (default: one per core)")
+      .InRange(1, 1024);
+  command.AddFlag("--exhaustive", arguments->options.exhaustive,
+                  "Run every configuration at full length, to check the search");
+  command.AddOption("--format", arguments->format, "What to print (default: table)")
+      .OneOf({"table", "json"});
+  command.OnCall([arguments, &context] { AnswerRequest(*arguments, context); });
 }
 
 }  // namespace twin::apps

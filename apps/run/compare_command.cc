@@ -206,28 +206,27 @@ void Compare(const CompareArguments& arguments) {
 
 }  // namespace
 
-void AddCompareCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddCompareCommand(CommandParser app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "compare",
       "Print metrics of several runs side by side, the change against the first run, and "
       "the fields in which their configurations differ");
-  command->add_option("RUN_DIR", arguments->runs, "Run directories")->required();
+  command.AddOption("RUN_DIR", arguments->runs, "Run directories").Required();
   command
-      ->add_option("--metrics", arguments->metrics,
-                   "Keys of summary.json to print, separated by commas, or all")
-      ->delimiter(',');
-  command->add_option("--format", arguments->format, "Output format (default: table)")
-      ->check(CLI::IsMember({"table", "csv", "json"}));
-  command->add_option("--perfetto", arguments->perfetto,
-                      "Also write one Perfetto trace with all runs, a process each, to this file");
+      .AddOption("--metrics", arguments->metrics,
+                 "Keys of summary.json to print, separated by commas, or all")
+      .SplitAt(',');
+  command.AddOption("--format", arguments->format, "Output format (default: table)")
+      .OneOf({"table", "csv", "json"});
+  command.AddOption("--perfetto", arguments->perfetto,
+                    "Also write one Perfetto trace with all runs, a process each, to this file");
   command
-      ->add_option(
-          "--draws", arguments->draws,
-          "Simulate one or two of the runs' experiments so many times with other seeds and "
-          "other errors of the cost model: intervals, and which is better (table, json)")
-      ->check(CLI::Range(run::kDrawsMin, 100'000));
-  command->callback([arguments] { Compare(*arguments); });
+      .AddOption("--draws", arguments->draws,
+                 "Simulate one or two of the runs' experiments so many times with other seeds and "
+                 "other errors of the cost model: intervals, and which is better (table, json)")
+      .InRange(run::kDrawsMin, 100'000);
+  command.OnCall([arguments] { Compare(*arguments); });
 }
 
 }  // namespace twin::apps

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "apps/enum_option.h"
+#include "apps/options.h"
 #include "apps/progress.h"
 #include "apps/trace/trace_generate_command.h"
 #include "core/input_error.h"
@@ -43,17 +43,17 @@ std::string FormatNames() {
   return names;
 }
 
-void AddInputFlags(CLI::App& command, InputFlags& flags) {
-  command.add_option("file", flags.path, "The trace, plain or gzip")->required();
-  command.add_option("--from", flags.format,
-                     "Its format, otherwise recognised from its content:" + FormatNames());
-  command.add_option("--filter", flags.filters, "Keep rows with COLUMN=VALUE (repeatable)");
-  AddEnumOption<FailedRows>(command, "--failed-rows", flags.failed_rows,
-                            {{"skip", FailedRows::kSkip},
-                             {"refuse", FailedRows::kRefuse},
-                             {"one_token", FailedRows::kOneToken},
-                             {"one-token", FailedRows::kOneToken}},
-                            "What to do with rows of failed requests");
+void AddInputFlags(CommandParser command, InputFlags& flags) {
+  command.AddOption("file", flags.path, "The trace, plain or gzip").Required();
+  command.AddOption("--from", flags.format,
+                    "Its format, otherwise recognised from its content:" + FormatNames());
+  command.AddOption("--filter", flags.filters, "Keep rows with COLUMN=VALUE (repeatable)");
+  command.AddEnumOption<FailedRows>("--failed-rows", flags.failed_rows,
+                                    {{"skip", FailedRows::kSkip},
+                                     {"refuse", FailedRows::kRefuse},
+                                     {"one_token", FailedRows::kOneToken},
+                                     {"one-token", FailedRows::kOneToken}},
+                                    "What to do with rows of failed requests");
 }
 
 std::unique_ptr<TraceReader> Open(const InputFlags& flags) {
@@ -196,27 +196,26 @@ void RunConvert(const InputFlags& flags, const std::string& out) {
 
 }  // namespace
 
-void AddTraceCommand(CLI::App& app, CommandContext& /*context*/) {
-  CLI::App* trace = app.add_subcommand("trace", "Look at, convert or generate request traces");
-  trace->require_subcommand(1);
+void AddTraceCommand(CommandParser app, CommandContext& /*context*/) {
+  CommandParser trace = app.AddCommand("trace", "Look at, convert or generate request traces");
+  trace.RequireCommand();
 
   const auto info_flags = std::make_shared<InputFlags>();
   const auto output_format = std::make_shared<std::string>("table");
-  CLI::App* info = trace->add_subcommand("info", "Read the whole trace and describe it");
-  AddInputFlags(*info, *info_flags);
-  info->add_option("--format", *output_format, "Of the result")
-      ->check(CLI::IsMember({"table", "json"}));
-  info->callback([info_flags, output_format] { RunInfo(*info_flags, *output_format == "json"); });
+  CommandParser info = trace.AddCommand("info", "Read the whole trace and describe it");
+  AddInputFlags(info, *info_flags);
+  info.AddOption("--format", *output_format, "Of the result").OneOf({"table", "json"});
+  info.OnCall([info_flags, output_format] { RunInfo(*info_flags, *output_format == "json"); });
 
   const auto convert_flags = std::make_shared<InputFlags>();
   const auto out = std::make_shared<std::string>();
-  CLI::App* convert = trace->add_subcommand(
+  CommandParser convert = trace.AddCommand(
       "convert", "Write a trace, or what the clients of a run directory asked for, as our CSV");
-  AddInputFlags(*convert, *convert_flags);
-  convert->add_option("out", *out, "The file; compressed if it ends in .gz")->required();
-  convert->callback([convert_flags, out] { RunConvert(*convert_flags, *out); });
+  AddInputFlags(convert, *convert_flags);
+  convert.AddOption("out", *out, "The file; compressed if it ends in .gz").Required();
+  convert.OnCall([convert_flags, out] { RunConvert(*convert_flags, *out); });
 
-  AddTraceGenerateCommand(*trace);
+  AddTraceGenerateCommand(trace);
 }
 
 }  // namespace twin::apps

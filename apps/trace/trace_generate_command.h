@@ -1,11 +1,11 @@
 // twinserve trace generate: draws a new trace.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "apps/options.h"
 
 namespace twin::apps {
 
 // Registers `generate` as a subcommand of `trace`.
-void AddTraceGenerateCommand(CLI::App& trace);
+void AddTraceGenerateCommand(CommandParser trace);
 
 }  // namespace twin::apps
