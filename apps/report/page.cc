@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "apps/report/plotly.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
@@ -125,9 +127,10 @@ void Page::Add(const Figure& figure) {
   if (!std::exchange(in_figures_, true)) body_ += "<div class=\"figures\">\n";
   body_ += fmt::format(
       "<figure><figcaption>{}</figcaption><div class=\"plot\" id=\"figure-{}\"></div>{}</figure>\n",
-      HtmlText(figure.title()), figures_.size(),
+      HtmlText(figure.title()), figure_count_++,
       figure.note().empty() ? "" : fmt::format("<p>{}</p>", HtmlText(figure.note())));
-  figures_.push_back(figure.ToJson());
+  if (!figures_.empty()) figures_ += ",";
+  figures_ += ScriptText(figure.ToJson());
 }
 
 std::string Page::Html() const {
@@ -143,7 +146,7 @@ std::string Page::Html() const {
       "<style>{}</style>\n</head><body>\n{}{}",
       HtmlText(title_), kStyle, body_, in_figures_ ? "</div>\n" : "");
   page += "<script type=\"application/json\" id=\"figures\">";
-  page += ScriptText(figures_);
+  page += fmt::format("[{}]", figures_);
   page += "</script>\n<script>";
   page += script;
   page += "</script>\n<script>";

@@ -2,6 +2,7 @@
 // the last years.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +43,8 @@ class Page {
   std::string title_;
   std::string body_;
   bool in_figures_ = false;
-  nlohmann::ordered_json figures_ = nlohmann::ordered_json::array();
+  std::size_t figure_count_ = 0;
+  std::string figures_;  // JSON objects, separated by commas
 };
 
 }  // namespace twin::run
