@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/predict/gemm_predictor.h"
+#include "apps/predict/operation_predictor.h"
 #include "apps/predict/simplex_search.h"
 #include "config/profile_file.h"
 #include "core/files/csv.h"

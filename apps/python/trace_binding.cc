@@ -1,5 +1,3 @@
-#include "apps/python/trace_binding.h"
-
 #include <fmt/format.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/python/bindings.h"
 #include "core/input_error.h"
 #include "traces/trace_format.h"
 #include "traces/trace_writer.h"

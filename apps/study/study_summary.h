@@ -1,4 +1,5 @@
-// summary.csv of a study: what its replications say about each point.
+// Tables of a finished study: summary.csv, what the replications of each point say, and
+// differences.csv, its experiments compared with the first one.
 #pragma once
 
 #include <filesystem>
@@ -17,5 +18,15 @@ constexpr double kStudyLevel = 0.95;  // of all intervals
 // all their requests. Texts such as digest are left out. Throws InputError, std::system_error.
 void WriteStudySummary(const std::filesystem::path& results, const Study& study,
                        const std::filesystem::path& out);
+
+// Reads a finished results.csv of a study with several bases and writes a row per point of the
+// second base on and metric: point, baseline (the point of the first base with the same values),
+// the study's columns, metric, n, difference, difference_low, difference_high, ratio, ratio_low,
+// ratio_high, correlation. Differences are point - baseline of the same seeds with a paired t
+// interval, ratios point / baseline from logarithms, empty unless all values are positive. The
+// confidence is 95 % for the comparisons of a metric at one point together (Bonferroni). Metrics
+// that are equal in all runs are left out. Throws InputError, std::system_error.
+void WriteStudyDifferences(const std::filesystem::path& results, const Study& study,
+                           const std::filesystem::path& out);
 
 }  // namespace twin::run
