@@ -1,5 +1,3 @@
-#include "apps/predict/import_aiconfigurator.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "apps/predict/collective_import.h"
 #include "apps/predict/gemm_import.h"
 #include "apps/predict/gemm_rows.h"
+#include "apps/predict/import_databases.h"
 #include "apps/predict/moe_import.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"

@@ -3,9 +3,7 @@
 #include <string>
 
 #include "apps/commands.h"
-#include "apps/predict/import_aiconfigurator.h"
-#include "apps/predict/import_llmservingsim.h"
-#include "apps/predict/import_vidur.h"
+#include "apps/predict/import_databases.h"
 #include "apps/terminal_control.h"
 
 namespace twin::apps {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/profile/equal_speed.h"
 #include "apps/profile/profile_cases.h"
+#include "apps/profile/speed_normalisation.h"
 #include "core/input_error.h"
 #include "core/statistics.h"
 #include "exec/profile/spread.h"

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "apps/recommend/choice.h"
+#include "apps/recommend/candidate_settings.h"
 #include "config/recommend_config.h"
 #include "core/dtype.h"
 #include "core/model_spec.h"
@@ -23,20 +23,21 @@ using Parameter = std::pair<std::string, std::variant<std::int64_t, double, std:
 
 // A configuration that can run: one of its independent parts.
 struct Candidate {
-  Choice choice;  // every setting set, as resolved
+  CandidateSettings choice;  // every setting set, as resolved
   Deployment deployment;
   std::string checkpoint;     // what the server's command line calls the model
   double price_per_hour = 0;  // of all devices that it uses
 };
 
 // A configuration that cannot, or does not keep the bounds.
-struct RejectedChoice {
-  Choice choice;
+struct RejectedSettings {
+  CandidateSettings choice;
   std::string reason;
 };
 
 // With the names of the request; unset settings are left out.
-std::vector<Parameter> ParametersOf(const RecommendConfig& request, const Choice& choice);
+std::vector<Parameter> ParametersOf(const RecommendConfig& request,
+                                    const CandidateSettings& choice);
 
 class CandidateSpace {
  public:
@@ -46,14 +47,14 @@ class CandidateSpace {
   explicit CandidateSpace(const RecommendConfig& request);
 
   // All combinations of the open settings. The first value of a setting is the server's own.
-  [[nodiscard]] std::vector<Choice> Grid() const;
+  [[nodiscard]] std::vector<CandidateSettings> Grid() const;
 
   // Throws InputError if the choice cannot run: weights that do not fit, heads that do not divide.
-  [[nodiscard]] Candidate Make(const Choice& choice, CostCache& costs) const;
+  [[nodiscard]] Candidate Make(const CandidateSettings& choice, CostCache& costs) const;
 
   // Those of the grid that can run, each once: settings that come out equal are one candidate.
   [[nodiscard]] std::vector<Candidate> All(CostCache& costs,
-                                           std::vector<RejectedChoice>& rejected) const;
+                                           std::vector<RejectedSettings>& rejected) const;
 
   [[nodiscard]] const RecommendConfig& request() const { return request_; }
   [[nodiscard]] std::vector<std::string> ServersOf() const;
@@ -70,8 +71,8 @@ class CandidateSpace {
   // Layouts of so many replicas, by the share of them that prefills.
   void AddSplits(const Layout& whole, const std::string& server,
                  std::vector<Layout>& layouts) const;
-  void AddGridOf(const Choice& base, std::vector<Choice>& grid) const;
-  [[nodiscard]] std::vector<std::string> ChangesOf(const Choice& choice) const;
+  void AddGridOf(const CandidateSettings& base, std::vector<CandidateSettings>& grid) const;
+  [[nodiscard]] std::vector<std::string> ChangesOf(const CandidateSettings& choice) const;
 
   const RecommendConfig& request_;
   std::vector<HardwareSpec> hardware_;

@@ -54,7 +54,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> ColumnsOf(
   std::vector<std::pair<std::string, std::vector<std::string>>> columns;
   const std::size_t count = answer.configurations.size();
   for (std::size_t i = 0; i < count; ++i) {
-    const run::Choice& choice = answer.configurations[i].candidate.choice;
+    const run::CandidateSettings& choice = answer.configurations[i].candidate.choice;
     for (const run::Parameter& parameter : run::ParametersOf(request, choice)) {
       auto column =
           std::ranges::find(columns, parameter.first, [](const auto& c) { return c.first; });
@@ -101,8 +101,8 @@ void PrintConfigurations(const run::Recommendation& answer, const RecommendConfi
 // Reasons that differ in numbers alone count as one: those of one layout and format.
 void PrintRejected(const run::Recommendation& answer, const RecommendConfig& request) {
   std::map<std::string, std::pair<std::size_t, std::string>> groups;
-  for (const run::RejectedChoice& one : answer.rejected) {
-    const run::Choice& choice = one.choice;
+  for (const run::RejectedSettings& one : answer.rejected) {
+    const run::CandidateSettings& choice = one.choice;
     const std::string group =
         fmt::format("{} on {} x {}, {}, tensor_parallel {}, pipeline_parallel {}{}",
                     request.models[choice.model].name, choice.layout.devices(),

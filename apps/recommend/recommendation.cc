@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "apps/recommend/evaluator.h"
+#include "apps/recommend/candidate_evaluator.h"
 #include "apps/recommend/halving.h"
 #include "apps/recommend/sensitivity.h"
 #include "apps/recommend/server_command.h"
@@ -106,7 +106,7 @@ class RecommendSearch {
   const RecommendConfig& request_;
   const RecommendOptions& options_;
   CandidateSpace space_;
-  Evaluator evaluator_;
+  CandidateEvaluator evaluator_;
   CostCache costs_;
   std::vector<Candidate> candidates_;
   std::vector<std::size_t> alive_;    // of candidates_
@@ -188,7 +188,7 @@ Scores RecommendSearch::ScoresOf(const Evaluations& results) const {
 }
 
 void RecommendSearch::RejectHopeless() {
-  const std::vector<std::string> reasons = evaluator_.FindHopeless(candidates_);
+  const std::vector<std::string> reasons = evaluator_.RejectInfeasible(candidates_);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     if (reasons[i].empty()) {
       alive_.push_back(i);

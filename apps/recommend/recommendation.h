@@ -24,7 +24,7 @@
 
 #include "apps/recommend/candidate.h"
 #include "config/recommend_config.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 #include "run/run_control.h"
 
 namespace twin::run {
@@ -91,7 +91,7 @@ struct Recommendation {
   std::vector<SettingSensitivity> sensitivity;
   // Of those above: none has lower mean TTFT and TPOT at the load.
   std::vector<ParetoConfiguration> pareto;
-  std::vector<RejectedChoice> rejected;
+  std::vector<RejectedSettings> rejected;
   std::vector<std::string> assumptions;
   std::vector<std::string> not_considered;
   std::vector<RecommendRung> rungs;  // the last one are the full runs

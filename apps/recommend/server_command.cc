@@ -43,7 +43,7 @@ std::string Flag(std::string_view flag, const std::optional<T>& value) {
 }
 
 std::string VllmCommand(const Candidate& candidate) {
-  const Choice& choice = candidate.choice;
+  const CandidateSettings& choice = candidate.choice;
   std::string command =
       fmt::format("vllm serve {} --tensor-parallel-size {}", CheckpointOf(candidate, true),
                   choice.layout.parallelism.tensor);
@@ -61,7 +61,7 @@ std::string VllmCommand(const Candidate& candidate) {
 }
 
 std::string SglangCommand(const Candidate& candidate) {
-  const Choice& choice = candidate.choice;
+  const CandidateSettings& choice = candidate.choice;
   std::string command =
       fmt::format("python -m sglang.launch_server --model-path {} --tp-size {}",
                   CheckpointOf(candidate, true), choice.layout.parallelism.tensor);
@@ -74,7 +74,7 @@ std::string SglangCommand(const Candidate& candidate) {
 }
 
 std::string TgiCommand(const Candidate& candidate) {
-  const Choice& choice = candidate.choice;
+  const CandidateSettings& choice = candidate.choice;
   std::string command =
       fmt::format("text-generation-launcher --model-id {} --num-shard {}",
                   CheckpointOf(candidate, true), choice.layout.parallelism.tensor);
@@ -91,7 +91,7 @@ std::string TgiCommand(const Candidate& candidate) {
 
 // Chunked prefills are switched on by a file, which every release of trtllm-serve reads.
 std::string TrtllmCommand(const Candidate& candidate) {
-  const Choice& choice = candidate.choice;
+  const CandidateSettings& choice = candidate.choice;
   const bool chunks = choice.context_chunking_policy == "FIRST_COME_FIRST_SERVED";
   std::string command =
       chunks ? "echo 'enable_chunked_prefill: true' > trtllm.yaml && " : std::string();

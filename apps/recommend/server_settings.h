@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "apps/recommend/choice.h"
+#include "apps/recommend/candidate_settings.h"
 #include "run/deployment.h"
 
 namespace twin::run {
@@ -42,15 +42,15 @@ bool SeparatesPrefill(std::string_view server);
 inline constexpr int kTgiConcurrentRequests = 10'000;
 
 // Removes from `choice` what its server does not have.
-void DropForeignSettings(Choice& choice);
+void DropForeignSettings(CandidateSettings& choice);
 
 // Sets the settings of the policy in `choice` to those of the deployment; unset: the server has no
 // such setting, or no limit.
-void ReadSettings(const Deployment& deployment, Choice& choice);
+void ReadSettings(const Deployment& deployment, CandidateSettings& choice);
 
 // Throws InputError for a combination with which the real server does not start although the
 // simulated one would: a prefill of TGI 2 below the longest prompt, stages of a server that
 // RunsPipelines() denies.
-void RequireStart(const Choice& choice, const Deployment& deployment);
+void RequireStart(const CandidateSettings& choice, const Deployment& deployment);
 
 }  // namespace twin::run

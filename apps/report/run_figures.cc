@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/statistics.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 
 namespace twin::run {
 namespace {

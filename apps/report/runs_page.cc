@@ -9,7 +9,7 @@
 #include "apps/report/run_figures.h"
 #include "config/config_difference.h"
 #include "config/experiment_config.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
 

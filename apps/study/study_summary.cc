@@ -13,7 +13,7 @@
 #include "core/files/csv.h"
 #include "core/files/output_file.h"
 #include "core/number_text.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 
 namespace twin::run {
 namespace {

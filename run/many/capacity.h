@@ -9,7 +9,7 @@
 // - How far chance moves it: the same for each seed alone, with a t interval over the seeds. Each
 //   seed starts from the bracket of the mean.
 // - The largest value that a sequential test accepts, and the smallest that it rejects
-//   (statistics.h, SequentialSign); between them, R seeds decide nothing.
+//   (output_statistics.h, SequentialSign); between them, R seeds decide nothing.
 //
 // Easy to get wrong: short runs make the capacity look too large, and no interval over seeds shows
 // it, because long queues have no time to form. The length of the runs is therefore doubled until
@@ -23,7 +23,7 @@
 
 #include "config/experiment_config.h"
 #include "run/many/bounds.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 #include "run/run_control.h"
 
 namespace twin::run {

@@ -33,7 +33,7 @@ std::vector<double> CapacitySearch::RoomOf(const std::vector<double>& values) co
   return rooms;
 }
 
-double CapacitySearch::Least(const std::vector<double>& rooms) {
+double CapacitySearch::SmallestRoom(const std::vector<double>& rooms) {
   double least = std::numeric_limits<double>::infinity();
   for (const double room : rooms) {
     least = std::min(least, std::isnan(room) ? -std::numeric_limits<double>::infinity() : room);
@@ -106,20 +106,20 @@ bool CapacitySearch::Holds(double x) {
     const Sign sign = Test(x, seeds);
     if (sign == Sign::kUndecided && seeds < all) continue;
     Note(x, seeds, sign);
-    return Least(MeanRoom(x, seeds)) >= 0;
+    return SmallestRoom(MeanRoom(x, seeds)) >= 0;
   }
 }
 
 bool CapacitySearch::HoldsForAll(double x) {
   runs_.Run(x, question_.replications);
   Note(x, question_.replications, Test(x, question_.replications));
-  return Least(MeanRoom(x, question_.replications)) >= 0;
+  return SmallestRoom(MeanRoom(x, question_.replications)) >= 0;
 }
 
 bool CapacitySearch::IsNarrow(const Bracket& bracket) const {
   const double width = bracket.high - bracket.low;
   if (runs_.whole() && width <= 1) return true;
-  const double middle = Middle(bracket);
+  const double middle = Midpoint(bracket);
   if (middle <= bracket.low || middle >= bracket.high) return true;
   return width <= std::max(question_.tolerance * std::abs(bracket.high), WidthMin(question_));
 }
@@ -134,7 +134,7 @@ double CapacitySearch::StepOf(double step) const {
   return std::max({step, WidthMin(question_), runs_.whole() ? 1.0 : 0.0});
 }
 
-double CapacitySearch::Middle(const Bracket& bracket) const {
+double CapacitySearch::Midpoint(const Bracket& bracket) const {
   const bool wide = bracket.low > 0 && bracket.high > 2 * bracket.low;
   const double middle =
       wide ? std::sqrt(bracket.low * bracket.high) : (bracket.low + bracket.high) / 2;
@@ -142,7 +142,7 @@ double CapacitySearch::Middle(const Bracket& bracket) const {
 }
 
 std::optional<CapacitySearch::Bracket> CapacitySearch::FirstBracket() {
-  const Bracket bracket{From(), To()};
+  const Bracket bracket{LowerEnd(), UpperEnd()};
   if (has_value_ && found_.verdict == Capacity::Verdict::kFound) return BracketNear(bracket);
   if (!Holds(bracket.low)) return HoldsNowhere();
   if (Holds(bracket.high)) return HoldsEverywhere(bracket.high);
@@ -182,19 +182,19 @@ std::optional<CapacitySearch::Bracket> CapacitySearch::BracketNear(const Bracket
 
 // At first by the test, which may stop early; where all seeds overturn it, once more with all seeds
 // from the end that they overturned. They can do so at the other end of the range a second time.
-std::optional<CapacitySearch::Bracket> CapacitySearch::Confirmed(Bracket bracket) {
+std::optional<CapacitySearch::Bracket> CapacitySearch::ConfirmBracket(Bracket bracket) {
   for (bool all_seeds = false;; all_seeds = true) {
     while (!IsNarrow(bracket)) {
-      const double middle = Middle(bracket);
+      const double middle = Midpoint(bracket);
       const bool holds = all_seeds ? HoldsForAll(middle) : Holds(middle);
       (holds ? bracket.low : bracket.high) = middle;
     }
     if (!HoldsForAll(bracket.low)) {
-      if (bracket.low <= From()) return HoldsNowhere();
-      bracket = {From(), bracket.low};
+      if (bracket.low <= LowerEnd()) return HoldsNowhere();
+      bracket = {LowerEnd(), bracket.low};
     } else if (HoldsForAll(bracket.high)) {
-      if (bracket.high >= To()) return HoldsEverywhere(To());
-      bracket = {bracket.high, To()};
+      if (bracket.high >= UpperEnd()) return HoldsEverywhere(UpperEnd());
+      bracket = {bracket.high, UpperEnd()};
     } else {
       return bracket;
     }
@@ -222,7 +222,7 @@ void CapacitySearch::FindValue(std::int64_t requests) {
   ++doubling_;
   tests_.clear();
   std::optional<Bracket> bracket = FirstBracket();
-  if (bracket) bracket = Confirmed(*bracket);
+  if (bracket) bracket = ConfirmBracket(*bracket);
   has_value_ = true;
   found_.limiting.clear();
   if (bracket) {
@@ -236,7 +236,7 @@ void CapacitySearch::FindValue(std::int64_t requests) {
 // Where the runs that the answer rests on were made.
 double CapacitySearch::LastRun() const {
   if (found_.verdict == Capacity::Verdict::kFound) return bracket_.low;
-  return found_.verdict == Capacity::Verdict::kHoldsNowhere ? From() : To();
+  return found_.verdict == Capacity::Verdict::kHoldsNowhere ? LowerEnd() : UpperEnd();
 }
 
 bool CapacitySearch::HasAllRequests() const {
@@ -244,7 +244,7 @@ bool CapacitySearch::HasAllRequests() const {
 }
 
 double CapacitySearch::SeedRoom(double x, std::size_t seed, RunControl& control) {
-  return Least(RoomOf(runs_.Values(x, seed, control)));
+  return SmallestRoom(RoomOf(runs_.Values(x, seed, control)));
 }
 
 // Where this seed alone breaks a bound: a wider and wider bracket about the mean's, then bisection.
@@ -252,19 +252,19 @@ CapacitySearch::Root CapacitySearch::RootOf(std::size_t seed, RunControl& contro
   Bracket bracket = bracket_;
   double step = StepOf(2 * (bracket.high - bracket.low));
   while (SeedRoom(bracket.low, seed, control) < 0) {
-    if (bracket.low <= From()) return {From(), true};
+    if (bracket.low <= LowerEnd()) return {LowerEnd(), true};
     bracket.high = bracket.low;
-    bracket.low = std::max(From(), runs_.Rounded(bracket.low - step));
+    bracket.low = std::max(LowerEnd(), runs_.Rounded(bracket.low - step));
     step *= 2;
   }
   while (SeedRoom(bracket.high, seed, control) >= 0) {
-    if (bracket.high >= To()) return {To(), true};
+    if (bracket.high >= UpperEnd()) return {UpperEnd(), true};
     bracket.low = bracket.high;
-    bracket.high = std::min(To(), runs_.Rounded(bracket.high + step));
+    bracket.high = std::min(UpperEnd(), runs_.Rounded(bracket.high + step));
     step *= 2;
   }
   while (!IsNarrow(bracket)) {
-    const double middle = Middle(bracket);
+    const double middle = Midpoint(bracket);
     (SeedRoom(middle, seed, control) >= 0 ? bracket.low : bracket.high) = middle;
   }
   if (runs_.whole()) return {bracket.low, false};
@@ -296,13 +296,14 @@ void CapacitySearch::FindRoots() {
 void CapacitySearch::FindEnd(double step, Sign wanted) {
   for (int i = 0; i < kEndProbesMax; ++i, step *= 2) {
     const bool down = wanted == Sign::kPositive;
-    const double x = std::clamp(runs_.Rounded(found_.value + (down ? -step : step)), From(), To());
+    const double x =
+        std::clamp(runs_.Rounded(found_.value + (down ? -step : step)), LowerEnd(), UpperEnd());
     Holds(x);
     const auto probe = std::ranges::find_if(found_.probes, [&](const CapacityProbe& one) {
       return one.x == x && one.doubling == doubling_;
     });
     CHECK(probe != found_.probes.end());
-    if (probe->verdict == wanted || x == (down ? From() : To())) return;
+    if (probe->verdict == wanted || x == (down ? LowerEnd() : UpperEnd())) return;
   }
 }
 

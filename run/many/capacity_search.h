@@ -45,14 +45,14 @@ class CapacitySearch {
   void CountRuns() {
     found_.runs = runs_.runs();
     const bool everywhere = found_.verdict == Capacity::Verdict::kHoldsEverywhere;
-    found_.saturated = runs_.IsSaturated(everywhere ? To() : found_.low);
+    found_.saturated = runs_.IsSaturated(everywhere ? UpperEnd() : found_.low);
   }
 
  private:
   // Room of each bound at x: the mean over the first `seeds` seeds, relative to the limit.
   [[nodiscard]] std::vector<double> MeanRoom(double x, std::size_t seeds) const;
   // The least of them; negative if a metric has no value.
-  [[nodiscard]] static double Least(const std::vector<double>& rooms);
+  [[nodiscard]] static double SmallestRoom(const std::vector<double>& rooms);
   [[nodiscard]] std::vector<double> RoomOf(const std::vector<double>& values) const;
 
   // Runs seeds at x until the test decides or all are run; says whether the bounds hold in the
@@ -70,18 +70,18 @@ class CapacitySearch {
     double high = 0;  // does not
   };
   [[nodiscard]] bool IsNarrow(const Bracket& bracket) const;
-  [[nodiscard]] double Middle(const Bracket& bracket) const;
+  [[nodiscard]] double Midpoint(const Bracket& bracket) const;
   // At least what changes the setting.
   [[nodiscard]] double StepOf(double step) const;
-  [[nodiscard]] double From() const { return runs_.Rounded(question_.from); }
-  [[nodiscard]] double To() const { return runs_.Rounded(question_.to); }
+  [[nodiscard]] double LowerEnd() const { return runs_.Rounded(question_.from); }
+  [[nodiscard]] double UpperEnd() const { return runs_.Rounded(question_.to); }
   // Nothing if the bounds hold at both ends or at none.
   std::optional<Bracket> FirstBracket();
   std::optional<Bracket> BracketNear(const Bracket& ends);
   std::optional<Bracket> HoldsNowhere();
   std::optional<Bracket> HoldsEverywhere(double end);
   // A narrow bracket whose ends all seeds confirm.
-  std::optional<Bracket> Confirmed(Bracket bracket);
+  std::optional<Bracket> ConfirmBracket(Bracket bracket);
   void SetValue(const Bracket& bracket);
   [[nodiscard]] double LastRun() const;
   struct Root {

@@ -1,4 +1,4 @@
-#include "apps/profile/equal_speed.h"
+#include "apps/profile/speed_normalisation.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "apps/command_line.h"
+#include "apps/run_command_line.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 
 namespace twin::run {
 
-struct Distance {
+struct GapToBound {
   std::string policy;
   std::int64_t requests = 0;  // that completed, on which all values are
   std::int64_t left_out = 0;  // rejected or cancelled
@@ -24,6 +24,6 @@ struct Distance {
 // Throws InputError (usage) unless it is of one replica without pipeline stages or speculation, and
 // its cost model is constant, linear, or the roofline of a dense model without sliding windows; and
 // what Simulate throws.
-Distance DistanceToOptimum(const Deployment& deployment, RunControl& control);
+GapToBound MeasureGapToBound(const Deployment& deployment, RunControl& control);
 
 }  // namespace twin::run

@@ -31,7 +31,7 @@ struct Layout {
 };
 
 // Settings by their names in OpenSettings. Unset: as the server starts, or none of this server.
-struct Choice {
+struct CandidateSettings {
   std::size_t model = 0;     // of the request
   std::size_t hardware = 0;  // of the request
   std::string server = {};
@@ -45,7 +45,7 @@ struct Choice {
   std::optional<std::string> schedule_policy = std::nullopt;
   std::optional<std::string> context_chunking_policy = std::nullopt;
 
-  bool operator==(const Choice&) const = default;
+  bool operator==(const CandidateSettings&) const = default;
 };
 
 }  // namespace twin::run

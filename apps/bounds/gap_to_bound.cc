@@ -1,4 +1,4 @@
-#include "apps/bounds/distance.h"
+#include "apps/bounds/gap_to_bound.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -110,22 +110,22 @@ LatencyFloor ReachedBy(const std::vector<RequestLife>& lives) {
 
 }  // namespace
 
-Distance DistanceToOptimum(const Deployment& deployment, RunControl& control) {
+GapToBound MeasureGapToBound(const Deployment& deployment, RunControl& control) {
   RequireProvenBounds(deployment);
   WorkCollector collector;
   RunWatchers watchers;
   watchers.listeners.push_back(&collector);
   watchers.observers.push_back(&collector);
-  Distance distance;
-  distance.policy = deployment.traits.name;
-  distance.interrupted = Simulate(deployment, control, watchers).interrupted;
+  GapToBound gap;
+  gap.policy = deployment.traits.name;
+  gap.interrupted = Simulate(deployment, control, watchers).interrupted;
   const KvPoolConfig& kv = deployment.engine.kv;
   WorkFloor floor(*deployment.cost, std::int64_t{kv.blocks} * kv.block_size);
-  distance.requests = static_cast<std::int64_t>(collector.lives.size());
-  distance.left_out = collector.left_out;
-  distance.reached = ReachedBy(collector.lives);
-  distance.floor = FloorOf(collector.Works(kv.tokens_per_key()), floor);
-  return distance;
+  gap.requests = static_cast<std::int64_t>(collector.lives.size());
+  gap.left_out = collector.left_out;
+  gap.reached = ReachedBy(collector.lives);
+  gap.floor = FloorOf(collector.Works(kv.tokens_per_key()), floor);
+  return gap;
 }
 
 }  // namespace twin::run

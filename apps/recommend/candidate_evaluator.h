@@ -34,10 +34,10 @@ struct Evaluation {
 // By configuration, then seed.
 using Evaluations = std::vector<std::vector<Evaluation>>;
 
-class Evaluator {
+class CandidateEvaluator {
  public:
   // Borrows all. Throws InputError (usage): bounds or a load that are not valid.
-  Evaluator(const CandidateSpace& space, int jobs, RunControl& control);
+  CandidateEvaluator(const CandidateSpace& space, int jobs, RunControl& control);
 
   [[nodiscard]] const std::vector<MetricBound>& bounds() const { return bounds_; }
   // Those of the bounds first, in their order.
@@ -63,7 +63,7 @@ class Evaluator {
   // Why a configuration is out of the question, by configuration; empty where it is not: its bounds
   // hold at no load, or it refuses requests that others serve, because their prompts do not fit a
   // step. Runs each at a load that hardly keeps a device busy.
-  std::vector<std::string> FindHopeless(const std::vector<Candidate>& candidates);
+  std::vector<std::string> RejectInfeasible(const std::vector<Candidate>& candidates);
 
   // Every configuration with the seeds first..first + count - 1, in parallel; the same seeds for
   // all. `starts`: where their largest loads are expected, or empty. Results do not depend on the
