@@ -236,11 +236,8 @@ MachineReport AddMachineReport(CommandParser command) {
           "--measure", arguments->measure,
           {{"ceilings", Measure::kCeilings}, {"state", Measure::kState}, {"", Measure::kCeilings}},
           "Also measure the device. ceilings (default): multiply-adds and memory reads of a CPU, a "
-          "large "
-          "matrix product and copies of a CUDA device; state: how the speed of a CUDA device "
-          "depends "
-          "on "
-          "its recent load")
+          "large matrix product and copies of a CUDA device; state: how the speed of a CUDA device "
+          "depends on its recent load")
       .ValueName("ceilings|state")
       .ValueOptional();
   command

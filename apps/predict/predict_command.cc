@@ -107,7 +107,7 @@ void AddServedOptions(CommandParser command, ServedArguments& served) {
   command.AddEnumOption<sim::StepEngine>("--engine", served.cost.engine, StepEnginesWithoutPolicy(),
                                          "How the host prepares steps (default: v1_async)");
   command.AddOption("--captured-size-max", served.cost.captured_size_max,
-                    "Largest captured graph (default: 512)");
+                    "Largest batch that a captured CUDA graph replays (default: 512)");
   command.AddFlag("--expert-parallel", served.cost.expert_parallel,
                   "Ranks hold whole experts of a mixture");
 }
@@ -150,9 +150,9 @@ void AddStepsCommand(CommandParser predict) {
   command
       .AddOption("--in", arguments->files.in,
                  "CSV, plain or gzip: decode_reqs, decode_context_tokens, prefill_reqs, "
-                 "prefill_tokens; optional prefill_context_tokens (keys that the prompts' chunks "
-                 "read, themselves included), duty (heat of the device, 0 to 1) or t_us (end of "
-                 "the step: rows are one run)")
+                 "prefill_tokens. Optional: prefill_context_tokens = keys that the prompts' chunks "
+                 "read, themselves included; duty = recent load of the device, 0 (idle) to 1; t_us "
+                 "= end time of the step, if the rows are consecutive steps of one run")
       .Required();
   command
       .AddOption("--out", arguments->files.out,
@@ -218,17 +218,20 @@ void BreakDown(const BreakdownArguments& arguments) {
 void AddBreakdownCommand(CommandParser predict) {
   auto arguments = std::make_shared<BreakdownArguments>();
   CommandParser command = predict.AddCommand(
-      "breakdown", "Where the time of a step goes, or of the steps of a run directory");
+      "breakdown", "Show where the time of a step, or of all steps of a run directory, goes");
   AddServedOptions(command, arguments->served);
   CommandOption run = command.AddOption("RUN", arguments->run, "A run directory with parts.csv");
   command.AddOption("--decodes", arguments->decodes, "Requests that decode")
       .InRange(std::int64_t{0}, kCountMax);
-  command.AddOption("--decode-context", arguments->decode_context, "Tokens that they attend to")
+  command
+      .AddOption("--decode-context", arguments->decode_context,
+                 "Tokens that these requests attend to, in total")
       .InRange(std::int64_t{0}, kCountMax);
-  command.AddOption("--prompts", arguments->prompts, "Prompts").InRange(std::int64_t{0}, kCountMax);
+  command.AddOption("--prompts", arguments->prompts, "Prompts in the step")
+      .InRange(std::int64_t{0}, kCountMax);
   command.AddOption("--prompt-tokens", arguments->prompt_tokens, "Tokens of all prompts")
       .InRange(std::int64_t{0}, kCountMax);
-  command.AddOption("--duty", arguments->duty, "Heat of the device: 0 rested to 1")
+  command.AddOption("--duty", arguments->duty, "Recent load of the device, 0 (idle) to 1")
       .InRange(0.0, 1.0);
   for (const CommandOption option : command.NamedOptions()) run.Excludes(option);
   command.OnCall([arguments] { BreakDown(*arguments); });
@@ -237,7 +240,8 @@ void AddBreakdownCommand(CommandParser predict) {
 }  // namespace
 
 void AddPredictCommand(CommandParser app, CommandContext& /*context*/) {
-  CommandParser predict = app.AddCommand("predict", "Predict how long operations take on a device");
+  CommandParser predict =
+      app.AddCommand("predict", "Predict how long operations and steps take on a device");
   predict.RequireCommand();
   AddOperationsCommand(predict);
   AddStepsCommand(predict);

@@ -311,7 +311,7 @@ void Bench(const BenchArguments& arguments) {
 void AddBenchCommand(CommandParser app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<BenchArguments>();
   CommandParser command = app.AddCommand(
-      "bench", "Speed of the executor: prefill and decode, beside the machine's ceilings");
+      "bench", "Measure the executor's speed of prefill and decode, beside the machine's ceilings");
   AddMeasuredModelOptions(command, arguments->model);
   command
       .AddOption("--dtype", arguments->dtypes,
@@ -332,14 +332,16 @@ void AddBenchCommand(CommandParser app, CommandContext& /*context*/) {
   command.AddOption("--context", arguments->context, "Tokens in the cache before the first decode")
       .InRange(0, 1'000'000);
   command.AddOption("--block-size", arguments->block_size, "Tokens per KV block").InRange(1, 65536);
-  command.AddOption("--seconds", arguments->seconds_max, "Longest repeating of one measurement")
+  command.AddOption("--seconds", arguments->seconds_max, "Longest time of one measurement")
       .InRange(0.01, 3600.0);
   command.AddFlag("--ceilings", arguments->ceilings,
                   "Measure the machine's ceilings for JSON too; tables always show them");
   command.AddOption("--kernel-times", arguments->kernel_times,
                     "Write the time of each kernel of a step, and the gap before it, to this CSV "
                     "file, and measure nothing else. Needs --device cuda and CUPTI");
-  command.AddOption("--format", arguments->format, "json: a line for each measurement")
+  command
+      .AddOption("--format", arguments->format,
+                 "What to print (default: table); json: a line for each measurement")
       .OneOf({"table", "json"});
   command.OnCall([arguments] { Bench(*arguments); });
 }

@@ -69,15 +69,18 @@ void AddFitCommand(CommandParser app, CommandContext& /*context*/,
       app.AddCommand("fit",
                      "Turn a profile into a cost model: cost { fitted { path: ... } }, "
                      "or recorded steps into terms of cost { profile {} }");
-  command.AddOption("PROFILE", arguments->profile, "What profile wrote");
-  command.AddOption("--steps", arguments->steps.sets,
-                    "A CSV list of tables of recorded steps (columns as of predict steps, and "
-                    "iter_us): file, model, tensor, use (fit; ratios: not for the terms; judge)");
+  command.AddOption("PROFILE", arguments->profile, "CSV file that `twinserve profile` wrote");
+  command.AddOption(
+      "--steps", arguments->steps.sets,
+      "CSV file listing tables of recorded steps, one per line: file, model, tensor, use. use: fit "
+      "= fit all terms, ratios = fit only the model's correction, judge = report errors. Columns "
+      "of a table: `twinserve predict steps --help`, and iter_us");
   command.AddOption("--data", arguments->steps.data, "Folder of the tables of --steps");
-  command.AddOption("--hardware", arguments->steps.hardware, "Device of the steps");
+  command.AddOption("--hardware", arguments->steps.hardware,
+                    "Device of the steps: name of a data sheet, or a file");
   command.AddOption("--device-profile", arguments->steps.profile,
                     "A folder that replaces the built-in profile of the device");
-  command.AddOption("--out", arguments->out, "The cost model (.textproto)").Required();
+  command.AddOption("--out", arguments->out, "Cost model to write (.textproto)").Required();
   command.OnCall([arguments] { Fit(*arguments); });
 }
 

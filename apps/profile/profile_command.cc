@@ -44,8 +44,9 @@ void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
 
 void AddProfileCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<ProfileArguments>();
-  CommandParser command = app.AddCommand(
-      "profile", "Measure operations, whole steps and the host on this machine, for fit");
+  CommandParser command = app.AddCommand("profile",
+                                         "Measure this machine's operation and step times; "
+                                         "`twinserve fit` turns them into a cost model");
   AddMeasuredModelOptions(command, arguments->request.model);
   command.AddOption(
       "--dtype", arguments->dtype,
@@ -56,18 +57,19 @@ void AddProfileCommand(CommandParser app, CommandContext& context) {
       "on CUDA bf16");
   command
       .AddOption("--out", arguments->request.out,
-                 "The profile, a CSV file; one that is there is continued")
+                 "Profile to write, a CSV file; an existing one is continued")
       .Required();
   command.AddFlag("--quick", arguments->request.quick, "A coarse grid, in a minute or so");
-  command.AddOption("--tokens-max", arguments->request.tokens_max, "Largest step")
+  command.AddOption("--tokens-max", arguments->request.tokens_max, "Tokens of the largest step")
       .InRange(32, 1 << 20);
-  command.AddOption("--context-max", arguments->request.context_max, "Longest sequence")
+  command
+      .AddOption("--context-max", arguments->request.context_max, "Tokens of the longest sequence")
       .InRange(64, 1 << 20);
   command.AddOption("--batch-max", arguments->request.batch_max, "Most requests of a step")
       .InRange(4, 4096);
   command.AddOption("--block-size", arguments->request.block_size, "Tokens per KV block")
       .InRange(1, 4096);
-  command.AddOption("--rounds", arguments->request.rounds, "Times that everything is measured")
+  command.AddOption("--rounds", arguments->request.rounds, "Repeats of every measurement")
       .InRange(1, 1000);
   command
       .AddOption("--until-round", arguments->request.until_round,

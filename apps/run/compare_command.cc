@@ -306,9 +306,10 @@ void AddCompareCommand(CommandParser app, CommandContext& /*context*/) {
   command.AddOption("--perfetto", arguments->perfetto,
                     "Also write one Perfetto trace with all runs, a process each, to this file");
   command
-      .AddOption("--draws", arguments->draws,
-                 "Simulate one or two of the runs' experiments so many times with other seeds and "
-                 "other errors of the cost model: intervals, and which is better (table, json)")
+      .AddOption(
+          "--draws", arguments->draws,
+          "Simulate the experiments of one or two runs this many times, with other seeds and other "
+          "errors of the cost model; print intervals and which run is better (table, json)")
       .InRange(run::kDrawsMin, 100'000);
   command.OnCall([arguments] { Compare(*arguments); });
 }

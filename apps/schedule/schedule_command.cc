@@ -104,11 +104,10 @@ void AddScheduleCommand(CommandParser app, CommandContext& context) {
       "Print the decisions of policies on scheduling cases, step by step (every step takes one "
       "unit of time)");
   command
-      .AddOption(
-          "--cases,CASES", arguments->files,
-          "Case files: NDJSON, one case per line; prints one line {\"case\", \"steps\"} per case "
-          "(\"batches\" where a batch takes a given time). A case that is refused is told, and the "
-          "next one is decided")
+      .AddOption("--cases,CASES", arguments->files,
+                 "Case files: NDJSON, one case per line; prints one line {\"case\", \"steps\"} per "
+                 "case (\"batches\" where a batch takes a given time). A case that is refused is "
+                 "reported, and the next one is decided")
       .Required();
   command.AddFlag(
       "--check", arguments->check,

@@ -237,8 +237,8 @@ void AddServeCommand(CommandParser app, CommandContext& context) {
                         " (default: the model's, else chatml)");
   command
       .AddOption("--characters-per-token", arguments->characters_per_token,
-                 "Of the stand-in tokenizer (default: 4 for an emulated model; a real model "
-                 "without a tokenizer has a stand-in only if this is given)")
+                 "Characters per token of the stand-in tokenizer (default: 4 for an emulated "
+                 "model; a real model without a tokenizer has a stand-in only if this is given)")
       .InRange(2.0, 12.0);
   command
       .AddOption("--threads", arguments->threads,
@@ -248,10 +248,10 @@ void AddServeCommand(CommandParser app, CommandContext& context) {
   command.AddEnumOption<RealTime>(
       "--real-time", arguments->real_time,
       {{"auto", RealTime::kAuto}, {"on", RealTime::kOn}, {"off", RealTime::kOff}},
-      "Whether the server of an emulated world goes before all ordinary programs on the machine, "
-      "so that tokens leave in time beside them (SCHED_RR; default: auto, which does so at speed 1 "
-      "where the process may: CAP_SYS_NICE or ulimit -r)");
-  command.AddFlag("--quiet", arguments->quiet, "No line per request");
+      "Run the server of an emulated world before all ordinary programs on the machine (SCHED_RR), "
+      "so that tokens leave in time (default: auto, which does so at speed 1 where the process "
+      "may: CAP_SYS_NICE or ulimit -r)");
+  command.AddFlag("--quiet", arguments->quiet, "Print no line per request");
   AddLimits(command, *arguments);
   command.OnCall([arguments, &context] { Serve(*arguments, context); });
 }

@@ -209,27 +209,27 @@ void AddCapacityCommand(CommandParser app, CommandContext& context) {
       .AddOption("--vary", arguments->question.path,
                  "Field to vary, as in --set: workload.arrivals.rate")
       .Required();
-  command.AddOption("--between", arguments->between, "LOW,HIGH: where to look").Required();
+  command.AddOption("--between", arguments->between, "LOW,HIGH: range to search").Required();
   command
       .AddOption("--until", arguments->until,
                  "Bounds on metrics, joined by &&: 'p99_ttft_ms<=1000 && p99_tpot_ms<=100'")
       .Required();
   command
       .AddOption("--replications", arguments->question.replications,
-                 "Seeds per value (default: 20; the test of low and high needs 10)")
+                 "Seeds per value (default: 20; the sequential test needs 10)")
       .InRange(2, 100'000);
   command
       .AddOption("--confidence", arguments->question.confidence,
-                 "Of the interval and the test (default: 0.95)")
+                 "Confidence level of the interval and of the sequential test (default: 0.95)")
       .InRange(0.5, 0.9999);
   command
       .AddOption("--tolerance", arguments->question.tolerance,
-                 "Relative precision of the value, and the effect of longer runs that is ignored "
-                 "(default: 0.01)")
+                 "Relative precision of the value, and largest effect of longer runs that is "
+                 "ignored (default: 0.01)")
       .InRange(1e-6, 0.5);
   command
       .AddOption("--doublings", arguments->question.doublings_max,
-                 "How often the runs are doubled at most (default: 5)")
+                 "Most doublings of the runs' length (default: 5)")
       .InRange(0, 20);
   command.AddOption("--jobs", arguments->question.jobs, "Runs at a time (default: one per core)")
       .InRange(1, 1024);

@@ -204,13 +204,15 @@ void AddTraceCommand(CommandParser app, CommandContext& /*context*/) {
   const auto output_format = std::make_shared<std::string>("table");
   CommandParser info = trace.AddCommand("info", "Read the whole trace and describe it");
   AddInputFlags(info, *info_flags);
-  info.AddOption("--format", *output_format, "Of the result").OneOf({"table", "json"});
+  info.AddOption("--format", *output_format, "What to print (default: table)")
+      .OneOf({"table", "json"});
   info.OnCall([info_flags, output_format] { RunInfo(*info_flags, *output_format == "json"); });
 
   const auto convert_flags = std::make_shared<InputFlags>();
   const auto out = std::make_shared<std::string>();
-  CommandParser convert = trace.AddCommand(
-      "convert", "Write a trace, or what the clients of a run directory asked for, as our CSV");
+  CommandParser convert = trace.AddCommand("convert",
+                                           "Write a trace, or what the clients of a run directory "
+                                           "asked for, as CSV in the format of twinserve");
   AddInputFlags(convert, *convert_flags);
   convert.AddOption("out", *out, "The file; compressed if it ends in .gz").Required();
   convert.OnCall([convert_flags, out] { RunConvert(*convert_flags, *out); });

@@ -103,17 +103,17 @@ void AddValidateCommand(CommandParser app, CommandContext& context) {
   CommandOption experiment =
       command.AddOption("EXPERIMENT", arguments->experiment, "Experiment with a real world");
   AddOverrideOptions(command, arguments->assignments);
-  command.AddOption("--out", arguments->out, "Folder (default: runs/NAME.validation)");
+  command.AddOption("--out", arguments->out, "Folder to write (default: runs/NAME.validation)");
   command
       .AddOption("--repeats", arguments->repeats,
-                 "Real runs; from two on, their noise is told (default 2)")
+                 "Number of real runs (default: 2); two or more show how much equal runs differ")
       .InRange(1, 100);
   command.AddOption("--runs", arguments->runs, "Run directories to compare instead of new runs");
   command
       .AddOption("--served", arguments->served,
                  "Run directory of `twinserve serve`: simulate what its clients did, and compare")
       .Excludes(experiment);
-  command.AddOption("--format", arguments->format, "Form of the results on stdout")
+  command.AddOption("--format", arguments->format, "What to print (default: table)")
       .OneOf({"table", "json"});
   command.OnCall([arguments, &context] { Run(*arguments, context); });
 }
