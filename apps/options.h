@@ -61,8 +61,8 @@ using OptionTarget =
 template <class E>
 using EnumWords = std::vector<std::pair<std::string, E>>;
 
-// What one command, or the whole program, accepts. A copy stands for the same command. Targets must
-// outlive the parsing.
+// Declares what one command, or the whole program, accepts. A copy stands for the same command.
+// Targets must outlive the parsing.
 class CommandParser {
  public:
   explicit CommandParser(CLI::App& app) : app_(&app) {}

@@ -75,7 +75,8 @@ const CLI::Option& FindOption(const CLI::App& command, const std::string& name,
   RefuseName("option", name, where, names, fmt::format("allowed: see {} --help", where));
 }
 
-// The parser's own complaints come after those on missing arguments and name no alternative.
+// Checks names before the parser does: its own errors on unknown names come after its errors on
+// missing arguments, and name no alternative.
 void RequireKnownNames(const CLI::App& app, std::span<const std::string> arguments) {
   const CLI::App* command = &app;
   std::string where = "twinserve";
@@ -150,7 +151,8 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int RunCommandLine(int argc, char** argv) {
-  // A file that may not grow is then told like a disk that is full, with its name.
+  // A write beyond the limit of a file's size then fails like a write to a full disk, and the error
+  // names the file.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return Main(argc, argv);

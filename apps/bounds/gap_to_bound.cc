@@ -62,7 +62,7 @@ class WorkCollector final : public RunListener, public RunObserver {
     }
   }
 
-  // Of the requests that completed, in order of arrival.
+  // Work of the requests that completed, in order of arrival.
   [[nodiscard]] std::vector<RequestWork> Works(std::int32_t key_tokens) const {
     std::vector<RequestWork> works;
     for (const RequestLife& life : lives) {

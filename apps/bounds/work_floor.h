@@ -11,14 +11,14 @@
 namespace twin::run {
 
 // A step takes at least token_s for each token that it computes, plus context_s for each token of
-// the contexts of those requests that get a token from it.
+// the contexts of the requests that get a token from it.
 struct WorkRate {
   double token_s = 0;
   double context_s = 0;
 };
 
-// What a request needs. Tokens whose keys and values another request of the workload can supply
-// (prefix caching) are `shared`: nobody need compute or hold them for this request alone.
+// Work that a request needs. Tokens whose keys and values another request of the workload can
+// supply (prefix caching) are `shared`: nobody need compute or hold them for this request alone.
 struct RequestWork {
   TimePoint arrival;
   std::int32_t prompt_tokens = 0;  // >= 1
@@ -35,8 +35,9 @@ struct RequestWork {
   }
 };
 
-// Of one replica with one stage, whose cost model neither decreases with any total of a step nor
-// grows faster than in proportion (a step costs no more than two that it is cut into).
+// Lower bounds on the work of one replica with one stage. REQUIRES: its cost model neither
+// decreases with any total of a step nor grows faster than in proportion (a step costs no more than
+// the two steps that it can be cut into).
 class WorkFloor {
  public:
   // `cache_tokens` >= 1: what the KV cache holds. Cost: a million calls of the cost model.

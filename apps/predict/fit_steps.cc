@@ -253,7 +253,7 @@ std::vector<RecordedStep> StepsOf(const sim::RecordedModel& model,
   return steps;
 }
 
-// What the fitted recordings of each model leave over; nothing of a model with few steps.
+// Corrections for models with fitted recordings, except models with few recorded steps.
 std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all,
                                                const sim::StepTerms& terms) {
   std::vector<sim::RecordedModel> models;
@@ -275,8 +275,9 @@ std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all
   return models;
 }
 
-// How far the recordings of a model are off. Where no recording has enough steps of one kind, they
-// are as far off as those of the other; where neither has, as the single steps are.
+// Sets how far the recordings of a model are off, by kind of step. A kind without enough steps
+// takes the value of the other kind; without enough steps of either, the errors of single steps
+// count.
 void SetSpreads(const std::vector<LoadedSet>& all, const std::vector<StepErrorRow>& errors,
                 sim::RecordedModel& model) {
   LastingErrors decodes;

@@ -17,7 +17,7 @@
 
 namespace twin::run {
 
-// What a table of steps is for.
+// Use of a table of steps.
 enum class StepUse : std::uint8_t {
   kFit,     // the terms, and then the ratios of its model (recorded_model.h)
   kRatios,  // the ratios of its model alone

@@ -23,7 +23,7 @@ constexpr std::size_t kLeastM = 3;
 constexpr std::size_t kLeastShapes = 4;
 // From this number of (n, k) on, neighbours say more than the closed form.
 constexpr std::size_t kManyShapes = 40;
-// Shapes of one model resemble each other more than those of another.
+// Shapes of one model resemble each other more than shapes of different models.
 constexpr double kFewShapesFactor = 2;
 
 using Shape = std::pair<std::int64_t, std::int64_t>;
@@ -126,7 +126,7 @@ void ChooseBetweenShapes(sim::GemmTable& table, const std::vector<sim::GemmTable
   table.between_shapes = best;
 }
 
-// The densest table of those that have more m than `table`, or null.
+// The densest of the tables that have more m than `table`, or null.
 const sim::GemmTable* DenserThan(const sim::GemmTable& table,
                                  const std::vector<sim::GemmTable>& tables) {
   const sim::GemmTable* densest = nullptr;

@@ -14,7 +14,7 @@ namespace twin::run {
 
 struct GemmTableErrors {
   ImportError closed_form;     // of all rows
-  ImportError left_out_shape;  // each (n, k) interpolated from the others
+  ImportError left_out_shape;  // each (n, k) interpolated from the other (n, k)
   ImportError left_out_m;      // each m but the first and last; of this library alone
 };
 

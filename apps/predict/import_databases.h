@@ -14,11 +14,11 @@ namespace twin::run {
 //   moe_vllm_SYSTEM                              becomes `out`/PRESET/moe.textproto
 //   context_ and generation_attention_SYSTEM     become  `out`/PRESET/attention.textproto
 //   comm_SYSTEM                                  becomes `out`/PRESET/collectives.textproto
-// for each SYSTEM that has a data sheet (PresetOfAiconfigurator in config/hardware_file.h); others
-// are skipped with a warning. sim/devices/profiles/ ships the results. All files appear at the end,
-// or none. Minutes of CPU time for a large database. Throws InputError with file, line and field,
-// or if `folder` holds no such table, or two of a kind and device, and ends early as EndIfStopped()
-// does.
+// for each SYSTEM that has a data sheet (PresetOfAiconfigurator in config/hardware_file.h). Tables
+// of other systems are skipped with a warning. sim/devices/profiles/ ships the results. All files
+// appear at the end, or none. Takes minutes of CPU time for a large database. Throws InputError
+// with file, line and field, or if `folder` holds no such table, or two of a kind and device. Ends
+// early as EndIfStopped() does.
 void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesystem::path& out,
                           RunControl& control);
 
@@ -49,7 +49,8 @@ void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesys
 // Times are of kernels alone. PRESET is that of the device a100, h100, a30, or of the system
 // a100_dgx, h100_dgx. Attention gets tables for each head dimension (n_embd / n_q_head_total).
 // Skipped, with a warning that counts them: other devices, empty times, workers on several nodes,
-// decodes without context, and of several head dimensions those without prompts or without decodes.
+// decodes without context, and, if there are several head dimensions, each one without prompts or
+// without decodes.
 // All files appear at the end, or none.
 // Throws InputError with file, line and field, also for two devices of one preset in one table and
 // for a repeated payload, or if `folder` holds none of the tables, and ends early as EndIfStopped()

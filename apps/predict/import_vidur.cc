@@ -191,7 +191,7 @@ bool HasBothKinds(const std::vector<LayerCall>& calls) {
   return prompts > 0 && prompts < std::ssize(calls);
 }
 
-// Adds the tables and grids of `more`, whose indices are those of its own lists.
+// Adds the tables and grids of `more`, whose indices refer to its own lists.
 void Append(const sim::AttentionProfile& more, sim::AttentionProfile& profile) {
   const auto grids = static_cast<std::uint32_t>(profile.grids.size());
   const auto tables = static_cast<std::int32_t>(profile.tables.size());

@@ -11,8 +11,9 @@
 
 namespace twin::run {
 
-// Three columns behind those of the table: predicted_us, predicted_low_us and predicted_high_us,
-// the median and the 90 % interval. The table's own of these names are left out.
+// A copy of a table with three more columns at the end: predicted_us, predicted_low_us and
+// predicted_high_us, the median and the 90 % interval. The table's own columns of these names are
+// left out.
 class PredictionFile {
  public:
   // Borrows the table. The file appears with Commit() (core/files/compressible_file.h, whose errors

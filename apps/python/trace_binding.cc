@@ -24,7 +24,7 @@ namespace nb = nanobind;
 using Integers = std::vector<std::int64_t>;
 
 // The requests of a trace by column. `prefix_chunks` holds the chunks of all requests one after the
-// other, those of request i from prefix_offsets[i] to prefix_offsets[i + 1].
+// other; the chunks of request i lie from prefix_offsets[i] to prefix_offsets[i + 1].
 struct TraceColumns {
   Integers arrival_ns;
   Integers prompt_tokens;

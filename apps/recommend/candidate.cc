@@ -88,7 +88,7 @@ void AddSplit(const Layout& layout, const std::vector<HardwareSpec>& hardware, s
                                 ShortestText(8e-9 * bytes_per_s)));
 }
 
-// What the deployment came out as.
+// The asked settings, completed by the settings of the resolved deployment.
 CandidateSettings Resolved(const CandidateSettings& asked, const Deployment& deployment) {
   CandidateSettings choice = asked;
   const SystemConfig& system = deployment.config.system;
@@ -174,7 +174,8 @@ std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choi
   add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
   add(Setting::kSchedulePolicy, choice.schedule_policy);
   add(Setting::kContextChunking, choice.context_chunking_policy);
-  // All servers take the same requests: those that the model takes, where nothing else is said.
+  // All servers take equally long requests: as long as the request says, else as the model allows,
+  // which TGI 2 alone has to be told.
   std::optional<std::int64_t> longest;
   if (request_.max_model_len > 0) {
     longest = request_.max_model_len;

@@ -29,13 +29,13 @@ struct Candidate {
   double price_per_hour = 0;  // of all devices that it uses
 };
 
-// A configuration that cannot, or does not keep the bounds.
+// A configuration that cannot run, or does not keep the bounds.
 struct RejectedSettings {
   CandidateSettings choice;
   std::string reason;
 };
 
-// With the names of the request; unset settings are left out.
+// Settings with the names of the request; unset ones are left out.
 std::vector<Parameter> ParametersOf(const RecommendConfig& request,
                                     const CandidateSettings& choice);
 
@@ -52,23 +52,25 @@ class CandidateSpace {
   // Throws InputError if the choice cannot run: weights that do not fit, heads that do not divide.
   [[nodiscard]] Candidate Make(const CandidateSettings& choice, CostCache& costs) const;
 
-  // Those of the grid that can run, each once: settings that come out equal are one candidate.
+  // The configurations of the grid that can run, each once: settings that resolve to equal ones are
+  // one candidate.
   [[nodiscard]] std::vector<Candidate> All(CostCache& costs,
                                            std::vector<RejectedSettings>& rejected) const;
 
   [[nodiscard]] const RecommendConfig& request() const { return request_; }
   [[nodiscard]] std::vector<std::string> ServersOf() const;
   [[nodiscard]] std::vector<DType> DtypesOf(std::size_t model, std::size_t hardware) const;
-  // What the request allows and the devices hold. Stages are tried only with servers whose stages
-  // are simulated, unless the request names them; separate prefill only with servers that have it.
+  // Layouts that the request allows and the devices hold. Stages are tried only with servers whose
+  // stages are simulated, unless the request names them; separate prefill only with servers that
+  // have it.
   [[nodiscard]] std::vector<Layout> LayoutsOf(std::size_t hardware,
                                               const std::string& server) const;
-  // What the request leaves open or names and the server does not have, in sentences.
+  // Sentences naming the requested settings that the server lacks.
   [[nodiscard]] std::vector<std::string> MissingSettingsOf(const std::string& server) const;
 
  private:
   void RequireKnownSettings() const;
-  // Layouts of so many replicas, by the share of them that prefills.
+  // Adds `whole` with each number of prefilling replicas that is to be tried.
   void AddSplits(const Layout& whole, const std::string& server,
                  std::vector<Layout>& layouts) const;
   void AddGridOf(const CandidateSettings& base, std::vector<CandidateSettings>& grid) const;

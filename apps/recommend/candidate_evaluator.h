@@ -1,5 +1,5 @@
-// What configurations are worth: simulations of one of their independent parts (an engine, or a
-// cluster that separates prefill from decode), whose results stand for all.
+// Simulates configurations to rank them: one of their independent parts (an engine, or a cluster
+// that separates prefill from decode), whose results stand for all parts.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ struct RunLength {
   double tolerance = 0.01;    // of the largest load
 };
 
-// Of one configuration with one seed.
+// Result of one configuration with one seed.
 struct Evaluation {
   double value = 0;                  // of the objective, in its unit
   double limit = 0;                  // the largest load of the machine; 0: not searched
@@ -40,7 +40,7 @@ class CandidateEvaluator {
   CandidateEvaluator(const CandidateSpace& space, int jobs, RunControl& control);
 
   [[nodiscard]] const std::vector<MetricBound>& bounds() const { return bounds_; }
-  // Those of the bounds first, in their order.
+  // Metrics of an Evaluation: the metrics of the bounds first, in their order.
   [[nodiscard]] const std::vector<std::string>& MetricKeys() const { return keys_; }
   [[nodiscard]] std::size_t KeyIndex(const std::string& metric) const;
   [[nodiscard]] const LoadAxis& axis() const { return axis_; }
@@ -60,14 +60,14 @@ class CandidateEvaluator {
   // SearchStopped, also below.
   RunLength FullLength(const std::vector<Candidate>& candidates);
 
-  // Why a configuration is out of the question, by configuration; empty where it is not: its bounds
-  // hold at no load, or it refuses requests that others serve, because their prompts do not fit a
-  // step. Runs each at a load that hardly keeps a device busy.
+  // For each configuration, why it can never satisfy the bounds; empty if it may. The reasons: its
+  // bounds hold at no load, or it refuses requests that other configurations serve, because their
+  // prompts do not fit a step. Runs each configuration at a load that hardly keeps a device busy.
   std::vector<std::string> RejectInfeasible(const std::vector<Candidate>& candidates);
 
-  // Every configuration with the seeds first..first + count - 1, in parallel; the same seeds for
-  // all. `starts`: where their largest loads are expected, or empty. Results do not depend on the
-  // number of threads. Throws what a run throws.
+  // Runs every configuration with the seeds first..first + count - 1, in parallel; the same seeds
+  // for all. `starts`: where their largest loads are expected, or empty. Results do not depend on
+  // the number of threads. Throws what a run throws.
   Evaluations Evaluate(std::span<const Candidate* const> candidates, std::uint64_t first_seed,
                        std::size_t count, const RunLength& length, std::span<const double> starts);
 

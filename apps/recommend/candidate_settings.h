@@ -1,4 +1,4 @@
-// What a configuration of a recommendation asks for.
+// Settings of one configuration of a recommendation.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace twin::run {
 struct Layout {
   Parallelism parallelism = {};
   std::int32_t replicas = 1;
-  // Of the replicas; the others decode what these prefill. 0: each replica does both.
+  // Number of replicas that only prefill; the remaining ones decode. 0: each replica does both.
   std::int32_t prefill_replicas = 0;
 
   [[nodiscard]] std::int32_t devices() const { return parallelism.devices() * replicas; }
@@ -23,7 +23,7 @@ struct Layout {
   [[nodiscard]] std::int32_t independent_parts() const {
     return prefill_replicas > 0 ? 1 : replicas;
   }
-  // Of an independent part.
+  // Engines of an independent part that decode.
   [[nodiscard]] std::int32_t decoding_engines() const {
     return prefill_replicas > 0 ? replicas - prefill_replicas : 1;
   }

@@ -22,10 +22,11 @@ struct HalvingRule {
 };
 
 // One rung of successive halving (Jamieson, Talwalkar 2016). Keeps the best share by mean, the
-// first of equals, and of the others all that the seeds do not tell from the last one of these: the
-// paired interval of the difference reaches above the tolerance. What is dropped is therefore, with
-// the confidence of the interval, at most the tolerance better than something that is kept. In the
-// order of the configurations. REQUIRES: as many scores for each.
+// first of equals, and every further configuration that the seeds cannot tell from the last one of
+// this share: the paired interval of the difference reaches above the tolerance. With the
+// confidence of the interval, a dropped configuration is therefore at most the tolerance better
+// than a kept one. Returns indices in the order of the configurations. REQUIRES: as many scores for
+// each.
 std::vector<std::size_t> Survivors(const Scores& scores, const HalvingRule& rule);
 
 struct RankedConfiguration {

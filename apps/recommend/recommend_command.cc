@@ -98,7 +98,7 @@ void PrintConfigurations(const run::Recommendation& answer, const RecommendConfi
     std::cout << fmt::format("... and {} more (--format json)\n", all.size() - kRowsMax);
 }
 
-// Reasons that differ in numbers alone count as one: those of one layout and format.
+// Groups reasons that differ in numbers alone, such as all reasons for one layout and format.
 void PrintRejected(const run::Recommendation& answer, const RecommendConfig& request) {
   std::map<std::string, std::pair<std::size_t, std::string>> groups;
   for (const run::RejectedSettings& one : answer.rejected) {

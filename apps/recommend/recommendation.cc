@@ -89,8 +89,8 @@ class RecommendSearch {
   [[nodiscard]] std::vector<std::size_t> KeptOf(const Evaluations& results,
                                                 const HalvingRule& rule) const;
   void AddFront(const Evaluations& results);
-  // Drops those that break a bound at the load, where the objective needs it kept. `surely`: also
-  // the interval of the mean lies beyond the bound.
+  // Drops the configurations that break a bound at the load, if the objective needs the bounds
+  // kept. `surely`: only if even the better end of the mean's interval breaks it.
   void RejectBroken(Evaluations& results, bool surely);
   [[nodiscard]] std::string BrokenBound(const std::vector<Evaluation>& seeds, bool surely) const;
   void RunFull(const RunLength& full);
@@ -237,7 +237,7 @@ void RecommendSearch::AddFront(const Evaluations& results) {
   for (const std::size_t i : ParetoFront(points)) front_.push_back(alive_[i]);
 }
 
-// All of them in an exhaustive search: its full runs begin where those of a search with halving do.
+// Keeps all in an exhaustive search. Its full runs begin at the same loads as with halving.
 std::vector<std::size_t> RecommendSearch::KeptOf(const Evaluations& results,
                                                  const HalvingRule& rule) const {
   if (!options_.exhaustive) return Survivors(ScoresOf(results), rule);

@@ -1,11 +1,11 @@
-// What to set for given models, devices, load and bounds.
+// Recommends settings for given models, devices, load and bounds.
 //
 // Idea: the configurations that a request leaves open are many, but most of them are clearly worse.
-// Successive halving runs all of them for a short time and drops those that are behind, then runs
-// the rest longer, and so on; all runs share their seeds, so that differences are paired
-// (halving.h). What is left runs at full length on fresh seeds, which rank it; the first is run
-// once more on further seeds, because the best of many is best partly by luck. Around the first,
-// every setting is then varied alone.
+// Successive halving runs all of them for a short time, drops the worse ones, then runs the rest
+// longer, and so on; all runs share their seeds, so that differences are paired (halving.h). The
+// remaining configurations run at full length on fresh seeds, which rank them. The first one runs
+// once more on further seeds, because the best of many is best partly by luck. Around it, every
+// setting is then varied alone.
 //
 // A configuration's score is the largest load at which the bounds hold, for each seed by itself:
 // one seed's runs at two loads have the same arrivals, compressed, so that few runs find the load.
@@ -89,7 +89,7 @@ struct Recommendation {
   std::vector<RecommendedConfiguration> configurations;  // by rank
   std::optional<Interval> first_again;  // the first configuration's value on further seeds
   std::vector<SettingSensitivity> sensitivity;
-  // Of those above: none has lower mean TTFT and TPOT at the load.
+  // The configurations above that no other one beats in both mean TTFT and mean TPOT at the load.
   std::vector<ParetoConfiguration> pareto;
   std::vector<RejectedSettings> rejected;
   std::vector<std::string> assumptions;

@@ -144,7 +144,7 @@ void AddWordVariants(const CandidateSpace& space, const CandidateSettings& choic
   all.push_back(std::move(servers));
 }
 
-// Of the ratios value / own value, seed by seed; NaN unless all are positive.
+// Interval of the ratios value / own value, seed by seed; NaN unless all are positive.
 Interval LogRatio(std::span<const double> values, std::span<const double> own) {
   std::vector<double> logarithms;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -242,7 +242,8 @@ std::vector<Candidate> MakeVariants(const CandidateSpace& space,
       }
     }
   }
-  // Together with the configuration, so that those stand out which refuse what it serves.
+  // Judged together with the configuration itself, so that variants which refuse what it serves are
+  // rejected.
   made.push_back(own);
   const std::vector<std::string> hopeless = evaluator.RejectInfeasible(made);
   std::vector<Candidate> running;

@@ -1,4 +1,4 @@
-// What each setting of a configuration is worth: the objective with one setting changed.
+// Sensitivity of a configuration: the objective with one setting changed at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct SettingVariants {
 std::vector<SettingVariants> VariantsOf(const CandidateSpace& space,
                                         const CandidateSettings& choice);
 
-// Those of the variants that run, in their order. Appends to `reasons`, for each variant, why it
-// does not; empty: it runs. A variant also does not run if it refuses requests that `own`, the
+// The variants that run, in their order. Appends to `reasons`, for each variant, why it does not
+// run; empty: it runs. A variant also does not run if it refuses requests that `own`, the
 // configuration itself, serves.
 std::vector<Candidate> MakeVariants(const CandidateSpace& space,
                                     const std::vector<SettingVariants>& settings,

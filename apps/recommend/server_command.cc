@@ -54,7 +54,8 @@ std::string VllmCommand(const Candidate& candidate) {
   command += Flag("--max-num-seqs", choice.max_num_seqs);
   command += fmt::format(" --max-model-len {}", candidate.deployment.context_tokens_max);
   command += Flag("--gpu-memory-utilization", choice.gpu_memory_utilization);
-  // The same for both kinds: the proxy in front of them decides who prefills.
+  // Prefill and decode replicas take the same option: the proxy in front of them decides who
+  // prefills.
   if (choice.layout.prefill_replicas > 0)
     command += R"( --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')";
   return command;

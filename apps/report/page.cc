@@ -44,7 +44,7 @@ constexpr std::string_view kDraw = R"(
 const figures = JSON.parse(document.getElementById("figures").textContent);
 const common = {margin: {l: 60, r: 15, t: 50, b: 45}, hovermode: "closest", font: {size: 12},
                 legend: {orientation: "h", y: 1, yanchor: "bottom", traceorder: "normal"}};
-// Of the usual buttons those that a reader needs; one of the others sends the data away.
+// The buttons that a reader needs. One of the usual further buttons sends the data away.
 const buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]];
 figures.forEach((figure, i) => Plotly.newPlot(
     "figure-" + i, figure.data, {...common, ...figure.layout},

@@ -46,7 +46,7 @@ FigureLine Distribution(const std::string& name, const std::vector<double>& valu
   return line;
 }
 
-// What the summary says of the gaps between all tokens.
+// Quantiles of the gaps between all tokens, from the summary.
 FigureLine GapQuantiles(const ReportedRun& run) {
   constexpr std::array<std::pair<const char*, double>, 6> kQuantiles = {
       {{"min", 0}, {"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}, {"max", 1}}};

@@ -1,4 +1,4 @@
-// What the page of a run or of several runs shows of them.
+// Figures of the page of one run or several runs.
 #pragma once
 
 #include <filesystem>

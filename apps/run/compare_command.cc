@@ -167,7 +167,7 @@ std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
   }
 }
 
-// The paths of a few fields, and the number of the others.
+// The paths of the first few fields, and the number of the remaining ones.
 std::string FieldsText(const std::vector<FieldDifference>& differences) {
   constexpr std::size_t kNamed = 4;
   std::string text;

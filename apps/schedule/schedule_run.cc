@@ -147,7 +147,7 @@ std::string FirstDifference(const ScheduleCase& schedule_case,
     if (ours.contains("rejected") && !theirs.contains("rejected")) {
       theirs["rejected"] = json::array();
     }
-    // What TensorRT-LLM's capacity scheduler passes on; no plan holds it.
+    // Requests that TensorRT-LLM's capacity scheduler passes on; no plan holds them.
     theirs.erase("fitting");
     ours = Project(ours, theirs);
     if (ours != theirs) return "expected " + Notation(theirs) + "\n     decided  " + Notation(ours);

@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 constexpr std::int64_t kOutputTokenStride =
     1'000'000;  // output token j of request i: stride * (i + 1) + j
 
-// What the script of a request says of its item number `item`.
+// The entry of a request's script for its item number `item`.
 std::int32_t Scripted(const std::vector<std::int32_t>& script, std::int32_t item) {
   return script.empty() ? 0 : script[static_cast<std::size_t>(item) % script.size()];
 }

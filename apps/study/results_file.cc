@@ -120,7 +120,7 @@ void ResultsFile::Open() {
   if (descriptor_ >= 0) close(descriptor_);
   descriptor_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor_ < 0) FailWith(path_);
-  // What a killed process left of a row.
+  // Cuts off the part of a row that a killed process left.
   if (ftruncate(descriptor_, end_) != 0 || lseek(descriptor_, 0, SEEK_END) < 0) FailWith(path_);
 }
 

@@ -43,13 +43,13 @@ class TimingFile {
 //   study.json    the resolved study with its hash and the builds that made the rows
 //   results.csv   one row per run (results_file.h)
 //   summary.csv   one row per point (study_summary.h)
-//   differences.csv   with several bases: the others against the first (study_summary.h)
+//   differences.csv   with several bases: each one against the first (study_summary.h)
 //   timing.csv    wall time per run, in the order in which they finished
 //   runs/         run directories of the points that keep them, POINT_REPLICATION
 //
 // A folder of a study with the same hash is continued; rows with an error, and rows whose run
 // directory is wanted and missing, are made again. Only rows that were not appended are lost if the
-// process is killed; what it left of half-written files is removed.
+// process is killed; the half-written files that it left are removed.
 class StudyDirectory {
  public:
   // Borrows the study; creates the folder if it is missing. `accept_other_build`: continues one

@@ -23,17 +23,17 @@ struct StudyBuild {
 
 StudyBuild ThisBuild();
 
-// What continuing a study needs to know of it.
+// Facts about a study that continuing it needs.
 struct StudyDocument {
   std::string hash;                        // empty: unreadable
   StudyBuild build;                        // of the latest call
-  std::vector<StudyBuild> earlier_builds;  // others that made rows of the same folder, each once
+  std::vector<StudyBuild> earlier_builds;  // earlier ones with rows in the folder, each once
 
   // The builds of a folder that this build continues.
   [[nodiscard]] std::vector<StudyBuild> OthersThan(const StudyBuild& own) const;
 };
 
-// Of study.json; nothing if there is no such file.
+// Reads study.json; nullopt if there is no such file.
 std::optional<StudyDocument> ReadStudyDocument(const std::filesystem::path& file);
 
 // study.json of this build.

@@ -53,7 +53,7 @@ class StepErrors {
   [[nodiscard]] std::vector<StepComparison> Compare() const;
   // Parts with measured or predicted time; empty if the cost model does not distinguish parts.
   [[nodiscard]] std::vector<PartComparison> CompareParts() const;
-  // Of the first run.
+  // Steps of the first run.
   [[nodiscard]] const std::vector<StepPoint>& points() const { return points_; }
 
  private:

@@ -64,7 +64,7 @@ struct StepPoint {
   std::size_t kind = 0;  // of kStepKinds
 };
 
-// Of runs whose clients give up.
+// How requests ended in runs whose clients give up.
 struct EndingComparison {
   Duration client_timeout{0};
   Endings predicted;
@@ -84,7 +84,7 @@ class RunCurves : public RunListener {
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
   void OnEnded(const RequestLife& life) override;
 
-  // Of completed requests in the measured window, in the order of completion.
+  // Latencies of completed requests in the measured window, in the order of completion.
   [[nodiscard]] const std::vector<double>& ttft_ms() const { return ttft_ms_; }
   [[nodiscard]] const std::vector<double>& tpot_ms() const { return tpot_ms_; }
   [[nodiscard]] const std::vector<double>& e2el_ms() const { return e2el_ms_; }

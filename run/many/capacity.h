@@ -40,7 +40,7 @@ struct CapacityQuestion {
   int jobs = 0;             // runs at a time; 0: one per core
 };
 
-// All seeds of a value, or those that were enough for the test.
+// Runs at one value: with all seeds, or with as many as the test needed.
 struct CapacityProbe {
   double x = 0;
   int doubling = 0;                 // how often the runs had been doubled
@@ -53,8 +53,8 @@ struct CapacityProbe {
 
 struct Capacity {
   enum class Verdict { kFound, kHoldsEverywhere, kHoldsNowhere };
-  // Whether the value is that of long runs. Not testable: a trace or a duration ends the runs, so
-  // that none are longer.
+  // Whether longer runs would give the same value. Not testable: a trace or a duration ends the
+  // runs, so that none are longer.
   enum class Settled { kNo, kYes, kNotTestable };
 
   std::string experiment;
@@ -82,10 +82,10 @@ struct Capacity {
 
 // "found", "holds everywhere", "holds nowhere".
 const char* NameOf(Capacity::Verdict verdict);
-// What the test says: "accepted", "rejected", "undecided".
+// The verdict of the test: "accepted", "rejected", "undecided".
 const char* NameOf(Sign verdict);
 
-// Of the first experiment over another one: ratio and difference of the seeds' values.
+// The first experiment against another one: ratio and difference of the seeds' values.
 struct CapacityComparison {
   std::size_t first = 0;
   std::size_t second = 0;
@@ -95,9 +95,9 @@ struct CapacityComparison {
 struct CapacityAnswer {
   std::vector<Capacity> capacities;  // by experiment
   // Each experiment from the second on against the first one, at the confidence divided by their
-  // number (Bonferroni). Without those of which a seed is censored.
+  // number (Bonferroni). Without experiments of which a seed is censored.
   std::vector<CapacityComparison> comparisons;
-  bool interrupted = false;  // then the capacities are what was known
+  bool interrupted = false;  // then the capacities hold the results so far
 };
 
 // Throws InputError: a setting that does not exist, an experiment that is not valid at a value or

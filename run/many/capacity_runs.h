@@ -51,11 +51,11 @@ class CapacityRuns {
   // Values of the bounded metrics, by bound; a metric without a value breaks its bound: NaN.
   // Makes the run if it is missing. Throws as Run.
   const std::vector<double>& Values(double x, std::size_t seed, RunControl& control);
-  // The same of a run that was made.
+  // Values of a run that was made.
   [[nodiscard]] const std::vector<double>& Made(double x, std::size_t seed) const {
     return made_[seed].at(x).values;
   }
-  // Whether it was made.
+  // Whether the run was made.
   [[nodiscard]] bool Has(double x, std::size_t seed) const { return made_[seed].contains(x); }
 
   // REQUIRES: no call of Values() is going on.

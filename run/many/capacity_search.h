@@ -34,11 +34,11 @@ class CapacitySearch {
   // duration ends them: longer runs are then the same. REQUIRES: FindValue().
   [[nodiscard]] bool HasAllRequests() const;
 
-  // Finds what each seed says, and the values that the test accepts and rejects. REQUIRES:
+  // Finds the value of each seed, and the values that the test accepts and rejects. REQUIRES:
   // FindValue().
   void FindInterval();
 
-  // As far as the search has come.
+  // The result so far; complete once FindInterval() has returned.
   [[nodiscard]] const Capacity& found() const { return found_; }
   Capacity& found() { return found_; }
   // Sums up runs; to be called at the end, also of a search that was stopped.
@@ -51,14 +51,14 @@ class CapacitySearch {
  private:
   // Room of each bound at x: the mean over the first `seeds` seeds, relative to the limit.
   [[nodiscard]] std::vector<double> MeanRoom(double x, std::size_t seeds) const;
-  // The least of them; negative if a metric has no value.
+  // The least room of the bounds; negative if a metric has no value.
   [[nodiscard]] static double SmallestRoom(const std::vector<double>& rooms);
   [[nodiscard]] std::vector<double> RoomOf(const std::vector<double>& values) const;
 
   // Runs seeds at x until the test decides or all are run; says whether the bounds hold in the
   // mean.
   bool Holds(double x);
-  // The same with all seeds.
+  // Holds() with all seeds.
   bool HoldsForAll(double x);
   Sign Test(double x, std::size_t seeds);
   // The share of the error that the test at x may spend.
@@ -71,11 +71,11 @@ class CapacitySearch {
   };
   [[nodiscard]] bool IsNarrow(const Bracket& bracket) const;
   [[nodiscard]] double Midpoint(const Bracket& bracket) const;
-  // At least what changes the setting.
+  // The step, but at least one that changes the setting.
   [[nodiscard]] double StepOf(double step) const;
   [[nodiscard]] double LowerEnd() const { return runs_.Rounded(question_.from); }
   [[nodiscard]] double UpperEnd() const { return runs_.Rounded(question_.to); }
-  // Nothing if the bounds hold at both ends or at none.
+  // nullopt if the bounds hold at both ends or at none.
   std::optional<Bracket> FirstBracket();
   std::optional<Bracket> BracketNear(const Bracket& ends);
   std::optional<Bracket> HoldsNowhere();

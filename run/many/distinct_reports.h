@@ -1,4 +1,4 @@
-// What many runs report, each text once.
+// Reports of many runs, each text once.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ class DistinctReports final : public RunControl {
   bool IsNew(const std::string& text);
 
   RunControl& control_;
-  std::set<std::string> texts_;  // those that were passed on
+  std::set<std::string> texts_;  // texts that were passed on
   std::size_t left_out_ = 0;
 };
 

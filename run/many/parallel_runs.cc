@@ -25,8 +25,8 @@ struct Report {
   std::string text;
 };
 
-// What the threads share with the thread that called them, behind one mutex. Pieces of work have it
-// as their control.
+// State that the threads share with the thread that called them, guarded by one mutex. Pieces of
+// work have it as their control.
 class WorkQueue final : public RunControl {
  public:
   WorkQueue(std::size_t count, const std::function<void(std::size_t, RunControl&)>& run)
