@@ -38,7 +38,7 @@ void RequireProvenBounds(const Deployment& deployment) {
   }
 }
 
-// Collects what the bounds need to know of a run.
+// Collects the facts about a run that the bounds need.
 class WorkCollector final : public RunListener, public RunObserver {
  public:
   void OnEnded(const RequestLife& life) override {
@@ -88,7 +88,7 @@ class WorkCollector final : public RunListener, public RunObserver {
 
  private:
   std::unordered_map<RequestId, std::vector<BlockKey>> keys_;
-  std::unordered_map<BlockKey, std::int64_t> uses_;  // in prompts and outputs
+  std::unordered_map<BlockKey, std::int64_t> uses_;  // number of uses in prompts and outputs
 };
 
 LatencyFloor ReachedBy(const std::vector<RequestLife>& lives) {

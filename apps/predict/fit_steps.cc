@@ -44,7 +44,7 @@ struct LoadedSet {
   const StepSet* set = nullptr;
   std::unique_ptr<sim::StepModel> model;
   std::vector<StepRow> rows;
-  std::vector<double> rested;   // predicted with the prior, to tell idle times
+  std::vector<double> rested;   // predicted with the prior, to recognise idle times
   std::vector<double> weights;  // of the rows that are measured
 };
 

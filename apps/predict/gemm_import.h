@@ -31,7 +31,7 @@ struct GemmImport {
 // Throws InputError (data) without rows, and ends early as EndIfStopped() does.
 GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunControl& control);
 
-// The content of the file; `origin` is the first line of its comment.
+// Returns the content of gemm.textproto; `origin` is the first line of its comment.
 std::string WriteGemmImport(const GemmImport& import, const GemmRows& rows,
                             const std::string& origin);
 

@@ -25,11 +25,12 @@ ImportError ImportErrorOf(const std::vector<double>& logs);
 // Errors of interpolation: logarithms of predicted over measured times.
 struct GemmJudged {
   std::vector<double> logs;
-  // By range of m, absolute, over the deviation of kriging.
+  // By range of m: absolute errors divided by the deviation of kriging.
   std::array<std::vector<double>, sim::kGemmRanges> in_deviations;
 
   void Add(std::int64_t m, double log, double variance);
-  // GemmTable's shape_sd or m_sd: what makes 90 % of the errors lie in their intervals.
+  // GemmTable's shape_sd or m_sd: the deviations with which 90 % of the errors lie in their
+  // intervals.
   [[nodiscard]] std::vector<double> Deviations() const;
 };
 
@@ -39,7 +40,7 @@ struct GemmLeftOut {
   GemmJudged tokens;
 };
 
-// Tables of other libraries that a table may take into account, whole.
+// Tables of other libraries that a table may take into account. Nothing is left out of them.
 struct GemmOthers {
   std::span<const sim::GemmTable* const> pool = {};  // counts for the errors of (n, k) alone
   const sim::GemmTable* trend = nullptr;             // for the errors of m alone; null: none

@@ -18,7 +18,7 @@
 
 namespace twin::run {
 
-// A setting by the name of OpenSettings, with what it is.
+// A setting, by its name in OpenSettings, and its value.
 using Parameter = std::pair<std::string, std::variant<std::int64_t, double, std::string>>;
 
 // A configuration that can run: one of its independent parts.

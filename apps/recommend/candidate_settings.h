@@ -19,7 +19,7 @@ struct Layout {
   std::int32_t prefill_replicas = 0;
 
   [[nodiscard]] std::int32_t devices() const { return parallelism.devices() * replicas; }
-  // Parts that have nothing to do with each other. One is simulated and stands for all.
+  // Parts that do not influence each other. One is simulated and stands for all.
   [[nodiscard]] std::int32_t independent_parts() const {
     return prefill_replicas > 0 ? 1 : replicas;
   }
@@ -30,7 +30,7 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-// Settings by their names in OpenSettings. Unset: as the server starts, or none of this server.
+// Settings by their names in OpenSettings. Unset: the server's default, or the server lacks it.
 struct CandidateSettings {
   std::size_t model = 0;     // of the request
   std::size_t hardware = 0;  // of the request

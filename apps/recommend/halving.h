@@ -11,7 +11,7 @@
 
 namespace twin::run {
 
-// By configuration, then seed.
+// Scores by configuration, then seed.
 using Scores = std::vector<std::vector<double>>;
 
 struct HalvingRule {
@@ -36,12 +36,13 @@ struct RankedConfiguration {
   bool tied = true;
 };
 
-// By mean, the best first; equal means in the order of the configurations.
+// Ranks by mean, the best first; equal means in the order of the configurations.
 std::vector<RankedConfiguration> RankConfigurations(const Scores& scores, double level,
                                                     double tolerance);
 
 // The points that no other point dominates: none is at least as good in everything and better in
-// something. Larger is better. In their order; of equal points the first.
+// something. Larger is better. Returns indices in the order of the points; of equal points the
+// first.
 std::vector<std::size_t> ParetoFront(const std::vector<std::vector<double>>& points);
 
 }  // namespace twin::run

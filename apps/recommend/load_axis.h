@@ -12,7 +12,7 @@ namespace twin::run {
 struct LoadAxis {
   enum class Kind : std::uint8_t { kRate, kTraceScale, kServegenScale, kUsers };
   Kind kind = Kind::kRate;
-  double own = 0;  // what the workload says
+  double own = 0;  // load that the workload states
 
   // Users are whole; rates and scales are not.
   [[nodiscard]] bool whole() const { return kind == Kind::kUsers; }

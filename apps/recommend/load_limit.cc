@@ -17,7 +17,7 @@ struct Probe {
 
 double RoundedLoad(double load, bool whole) { return whole ? std::round(load) : load; }
 
-// At least one whole load further.
+// `load` times `ratio`; of whole loads at least one further.
 double Moved(double load, double ratio, bool whole) {
   const double moved = RoundedLoad(load * ratio, whole);
   if (!whole || moved != load) return moved;

@@ -1,4 +1,4 @@
-// twinserve recommend: what to set for given models, devices, load and bounds.
+// twinserve recommend: finds settings for given models, devices, load and bounds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,8 +47,8 @@ std::string CellText(const run::Parameter& parameter) {
       parameter.second);
 }
 
-// Cells by configuration of every setting that any of them has, in the order of ParametersOf; "-"
-// where a configuration's server does not have it.
+// A column of cells, one per configuration, for every setting that any configuration has, in the
+// order of ParametersOf; "-" where a configuration's server does not have the setting.
 std::vector<std::pair<std::string, std::vector<std::string>>> ColumnsOf(
     const run::Recommendation& answer, const RecommendConfig& request) {
   std::vector<std::pair<std::string, std::vector<std::string>>> columns;

@@ -60,7 +60,7 @@ std::vector<double> MetricValues(const std::vector<Evaluation>& seeds, std::size
   return values;
 }
 
-// One answer.
+// Answers one request.
 class RecommendSearch {
  public:
   RecommendSearch(const RecommendConfig& request, const RecommendOptions& options,

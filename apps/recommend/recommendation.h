@@ -52,14 +52,15 @@ struct RecommendedConfiguration {
 // One other value of one setting of the first configuration.
 struct SettingEffect {
   std::string value = {};
-  Interval change = {};     // relative change of the objective = {}; NaN if it does not run
-  std::string reason = {};  // why it does not
+  Interval change = {};     // relative change of the objective; NaN if the variant does not run
+  std::string reason = {};  // why it does not run
 };
 
 struct SettingSensitivity {
   std::string path = {};   // the setting
   std::string value = {};  // of the first configuration
-  // Percent of the objective for a percent of the setting, of numbers, over the range that ran.
+  // Elasticity of numeric settings: percent of the objective per percent of the setting, over the
+  // range that ran.
   std::optional<Interval> elasticity = {};
   std::vector<SettingEffect> effects = {};
   std::string sentence = {};
@@ -84,7 +85,7 @@ struct Recommendation {
   std::string value_unit;
   bool lower_is_better = false;
   std::string load_unit;
-  double load = 0;  // that is asked for
+  double load = 0;  // of the request
   std::size_t candidates = 0;
   std::vector<RecommendedConfiguration> configurations;  // by rank
   std::optional<Interval> first_again;  // the first configuration's value on further seeds
@@ -94,7 +95,7 @@ struct Recommendation {
   std::vector<RejectedSettings> rejected;
   std::vector<std::string> assumptions;
   std::vector<std::string> not_considered;
-  std::vector<RecommendRung> rungs;  // the last one are the full runs
+  std::vector<RecommendRung> rungs;  // the last one: the full runs
   std::int64_t warmup_requests = 0;
   std::int64_t runs = 0;
   bool interrupted = false;  // then nothing above is known

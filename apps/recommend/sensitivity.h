@@ -16,8 +16,8 @@ struct SettingVariants {
   std::string path = {};
   std::string value = {};
   std::vector<CandidateSettings> choices = {};
-  std::vector<std::string> values = {};  // of the choices
-  std::vector<double> ratios = {};       // new value / old value = {}; empty: no numbers
+  std::vector<std::string> values = {};  // as text
+  std::vector<double> ratios = {};       // new value / old value; empty: no numbers
 };
 
 // Numbers are halved and doubled, the share of memory is moved by a twentieth of the device; other
@@ -34,9 +34,9 @@ std::vector<Candidate> MakeVariants(const CandidateSpace& space,
                                     const Candidate& own, CandidateEvaluator& evaluator,
                                     CostCache& costs, std::vector<std::string>& reasons);
 
-// From the objective with each variant, by variant and seed (empty: it does not run), and that of
-// the configuration itself. Elasticities are ln(value ratio) / ln(setting ratio) between the
-// outermost variants that ran.
+// Computes sensitivities from the objective with each variant, by variant and seed (empty: it does
+// not run), and from the objective of the configuration itself. Elasticities are ln(value ratio) /
+// ln(setting ratio) between the outermost variants that ran.
 SettingSensitivity SensitivityOf(const SettingVariants& variants,
                                  const std::vector<std::vector<double>>& values,
                                  std::span<const double> own, const std::string& objective,

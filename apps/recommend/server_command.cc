@@ -13,7 +13,7 @@
 namespace twin::run {
 namespace {
 
-// For a POSIX shell.
+// Quotes a text for a POSIX shell.
 std::string Quoted(const std::string& text) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:@";
@@ -23,7 +23,8 @@ std::string Quoted(const std::string& text) {
   return quoted + "'";
 }
 
-// Weights of one byte that the server does not convert as it loads: a checkpoint of their own.
+// Whether the weights need a checkpoint of their own: they have one byte, and the server does not
+// convert them as it loads.
 std::string CheckpointOf(const Candidate& candidate, bool converts_fp8) {
   const std::optional<DType>& type = candidate.choice.weight_dtype;
   if (type == DType::kInt8) return "\"$INT8_CHECKPOINT\"";
@@ -31,7 +32,7 @@ std::string CheckpointOf(const Candidate& candidate, bool converts_fp8) {
   return Quoted(candidate.checkpoint);
 }
 
-// " FLAG VALUE" for a setting that is known.
+// " FLAG VALUE" for a setting that is set.
 template <class T>
 std::string Flag(std::string_view flag, const std::optional<T>& value) {
   if (!value) return {};

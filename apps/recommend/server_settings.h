@@ -41,7 +41,7 @@ bool SeparatesPrefill(std::string_view server);
 // A recommended TGI refuses nobody: --max-concurrent-requests of its command and of its simulation.
 inline constexpr int kTgiConcurrentRequests = 10'000;
 
-// Removes from `choice` what its server does not have.
+// Unsets the settings in `choice` that its server does not have.
 void DropForeignSettings(CandidateSettings& choice);
 
 // Copies the settings of the deployment's policy into `choice`; unset: the server has no such

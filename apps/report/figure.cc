@@ -23,7 +23,7 @@ constexpr std::array<const char*, 7> kSymbols = {
 constexpr std::size_t kStepsMax = 2000;
 constexpr std::size_t kPointsMax = 3000;
 
-// Rounded to six significant digits, which no screen can tell from all. null: not finite.
+// The value with six significant digits, which look like all digits on a screen. null: not finite.
 Json NumberJson(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
@@ -35,7 +35,7 @@ Json NumbersJson(std::span<const double> values) {
   return json;
 }
 
-// At most `most` of the points, evenly, with the first and the last.
+// Picks at most `most` points evenly, including the first and the last one.
 FigureLine Thinned(const FigureLine& line, std::size_t most) {
   const std::size_t count = line.x.size();
   if (count <= most) return line;

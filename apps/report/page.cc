@@ -51,13 +51,13 @@ figures.forEach((figure, i) => Plotly.newPlot(
     {responsive: true, displaylogo: false, modeBarButtons: buttons}));
 )";
 
-// A number alone, with an interval, or in percent.
+// Whether a cell is a number: alone, with an interval, or in percent.
 bool IsNumber(const std::string& cell) {
   const std::string number = cell.substr(0, std::min(cell.find(" ["), cell.find(" %")));
   return NumberFrom<double>(number.substr(number.starts_with('+') ? 1 : 0)).has_value();
 }
 
-// JSON inside of a <script>: the browser must see no tag in it.
+// JSON text for the inside of a <script>, without characters that a browser reads as a tag.
 std::string ScriptText(const nlohmann::ordered_json& json) {
   std::string text;
   for (const char c : json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) {

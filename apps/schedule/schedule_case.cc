@@ -182,7 +182,7 @@ SpeculationRules TakeSpeculation(json& params, const std::string& where) {
   return rules;
 }
 
-// Checks the fields of a step that are read by name; all others are only compared.
+// Checks the fields of a step that are read by name; the remaining ones are only compared.
 void CheckStep(const json& step, const char* time, const std::string& where) {
   if (!step.is_object()) Refuse(where, "not an object");
   Whole(step, time, {.least = 0}, where);

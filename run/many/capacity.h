@@ -72,8 +72,8 @@ struct Capacity {
   // Yes: the last doubling moved the value by less than the tolerance, or the bounds hold nowhere.
   Settled settled = Settled::kNo;
   bool monotone = true;  // no value above a rejected one was accepted
-  // Whether most runs at the largest value that holds are saturated: then the bounds hold only
-  // because they say nothing of the queue, or because the runs end before it is long.
+  // Whether most runs at the largest value that holds are saturated. The bounds then hold only
+  // because they do not limit the queue, or because the runs end before it is long.
   bool saturated = false;
   std::int64_t runs = 0;              // in all
   std::vector<CapacityProbe> probes;  // in the order in which they were made

@@ -31,11 +31,11 @@ class CapacityRuns {
   // workload.requests of the experiment; 0: as many as its trace has.
   [[nodiscard]] std::int64_t own_requests() const { return own_requests_; }
 
-  // Starts again with runs of this length. What was run is forgotten, but counted.
+  // Starts again with runs of this length. Earlier runs are forgotten, but stay counted.
   void SetRequests(std::int64_t requests);
   [[nodiscard]] std::int64_t requests() const { return requests_; }
-  // The fewest that arrived in a run of this length at x: less than requests() if a trace or a
-  // duration ended before. REQUIRES: a run was made there.
+  // The fewest requests that arrived in a run of this length at x: less than requests() if a trace
+  // or a duration ended before. REQUIRES: a run was made there.
   [[nodiscard]] std::int64_t FewestArrived(double x) const;
 
   // Whether most of the runs of this length at x are saturated.

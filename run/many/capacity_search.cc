@@ -76,7 +76,7 @@ Sign CapacitySearch::Test(double x, std::size_t seeds) {
 
 void CapacitySearch::Note(double x, std::size_t seeds, Sign verdict) {
   const std::vector<double> rooms = MeanRoom(x, seeds);
-  // A metric without a value comes first.
+  // A metric without a value counts as the smallest room.
   const auto none = std::ranges::find_if(rooms, [](double room) { return std::isnan(room); });
   const auto place = none != rooms.end() ? none : std::ranges::min_element(rooms);
   const auto least = static_cast<std::size_t>(place - rooms.begin());
@@ -180,8 +180,9 @@ std::optional<CapacitySearch::Bracket> CapacitySearch::BracketNear(const Bracket
   }
 }
 
-// At first by the test, which may stop early; where all seeds overturn it, once more with all seeds
-// from the end that they overturned. They can do so at the other end of the range a second time.
+// Decides by the test at first, which may stop early. Where all seeds overturn its decision,
+// decides once more with all seeds from the overturned end on. They can overturn the other end,
+// too.
 std::optional<CapacitySearch::Bracket> CapacitySearch::ConfirmBracket(Bracket bracket) {
   for (bool all_seeds = false;; all_seeds = true) {
     while (!IsNarrow(bracket)) {
@@ -233,7 +234,7 @@ void CapacitySearch::FindValue(std::int64_t requests) {
   found_.requests = runs_.FewestArrived(LastRun());
 }
 
-// Where the runs that the answer rests on were made.
+// The value at which the runs of the answer were made.
 double CapacitySearch::LastRun() const {
   if (found_.verdict == Capacity::Verdict::kFound) return bracket_.low;
   return found_.verdict == Capacity::Verdict::kHoldsNowhere ? LowerEnd() : UpperEnd();
@@ -247,7 +248,8 @@ double CapacitySearch::SeedRoom(double x, std::size_t seed, RunControl& control)
   return SmallestRoom(RoomOf(runs_.Values(x, seed, control)));
 }
 
-// Where this seed alone breaks a bound: a wider and wider bracket about the mean's, then bisection.
+// The value at which this seed alone breaks a bound: widens a bracket around the mean's value, then
+// bisects it.
 CapacitySearch::Root CapacitySearch::RootOf(std::size_t seed, RunControl& control) {
   Bracket bracket = bracket_;
   double step = StepOf(2 * (bracket.high - bracket.low));
@@ -274,8 +276,8 @@ CapacitySearch::Root CapacitySearch::RootOf(std::size_t seed, RunControl& contro
   return {bracket.low + share * (bracket.high - bracket.low), false};
 }
 
-// The values of all seeds, and their interval if it is one: values that are cut at an end of the
-// range would make it too narrow.
+// Finds the values of all seeds, and their interval unless a value is cut at an end of the range:
+// cut values would make the interval too narrow.
 void CapacitySearch::FindRoots() {
   std::vector<Root> roots(question_.replications);
   RunInParallel(

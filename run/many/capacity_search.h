@@ -22,8 +22,8 @@ class CapacitySearch {
 
   [[nodiscard]] std::int64_t own_requests() const { return runs_.own_requests(); }
 
-  // How narrow a bracket can be asked to be, in units of the setting: 0 where the range lies above
-  // 0. Around 0, a precision relative to the value is never reached.
+  // The smallest width of a bracket, in units of the setting, at which a search ends in any case: 0
+  // where the range lies above 0. Around 0, a precision relative to the value is never reached.
   static double WidthMin(const CapacityQuestion& question);
 
   // Finds the value with runs of this length; a value found before, with shorter runs, is where the

@@ -11,8 +11,8 @@
 
 namespace twin::run {
 
-// Passes reports on to another control, which it borrows: each warning and each note once, and of
-// texts that differ the first kTextsMax. Thread safety: as RunControl.
+// Passes reports on to another control, which it borrows: each warning and each note once, and only
+// the first kTextsMax different texts. Thread safety: as RunControl.
 class DistinctReports final : public RunControl {
  public:
   static constexpr std::size_t kTextsMax = 20;

@@ -29,9 +29,9 @@ Interval MeanInterval(std::span<const double> values, double level);
 // minimises the sum of squares of the rest about its mean, divided by the square of their number.
 // Easy to get wrong: on single runs it cuts early high excursions and biases the mean down; use it
 // on series averaged over replications. A minimum in the second half says that the run is too short
-// to tell; nothing should then be dropped. Chance puts it there too, so it counts if it is below
-// half of the first half's, and the last fifth (at least four batches) is not considered. Fewer
-// than 10 batches are too few to tell.
+// to tell; nothing should then be dropped. Chance can put a minimum there too, so it counts only if
+// it is below half of the first half's minimum, and the last fifth (at least four batches) is not
+// considered. Fewer than 10 batches are too few to tell.
 struct MserPoint {
   std::size_t observations = 0;  // to drop: five times the smallest minimiser in the first half
   bool too_short = false;        // the minimum lies in the second half

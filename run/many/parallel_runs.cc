@@ -37,7 +37,7 @@ class WorkQueue final : public RunControl {
   void OnWarning(const std::string& text) override { Add({true, text}); }
   void OnNote(const std::string& text) override { Add({false, text}); }
 
-  // Before a thread begins that calls Work(); and where the system refuses it.
+  // Called before a thread begins that calls Work(); EndThread() if the system refuses the thread.
   void AddThread() {
     const std::lock_guard lock(mutex_);
     ++threads_;
