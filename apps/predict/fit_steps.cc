@@ -59,7 +59,7 @@ std::size_t KindOf(const StepTotals& totals) {
   return static_cast<std::size_t>(std::min<std::int64_t>(totals.prefill_items, 2));
 }
 
-// Weights, so that each kind of step counts as at most kIndependentSteps.
+// Sets weights, so that each kind of step counts as at most kIndependentSteps.
 void SetWeights(LoadedSet& loaded) {
   std::array<double, 3> counts{};
   for (const StepRow& row : loaded.rows) {

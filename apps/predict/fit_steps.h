@@ -42,7 +42,7 @@ struct FittedTerm {
   std::string name;
   sim::StepTerm prior;
   sim::StepTerm fitted;
-  double identified = 0;  // 1 - variance with the data / without: 0 = the data says nothing
+  double identified = 0;  // 1 - variance with data / without: 0 = the data tells nothing
   // The term that it trades off with most, and their correlation.
   std::string partner;
   double correlation = 0;

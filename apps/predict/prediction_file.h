@@ -16,8 +16,7 @@ namespace twin::run {
 // left out.
 class PredictionFile {
  public:
-  // Borrows the table. The file appears with Commit() (core/files/compressible_file.h, whose errors
-  // these are).
+  // Borrows the table. The file appears with Commit(). Throws as core/files/compressible_file.h.
   PredictionFile(const std::filesystem::path& path, const CsvTable& table);
 
   // Writes the table's row with these times, in microseconds.
@@ -25,7 +24,7 @@ class PredictionFile {
   void Commit() { file_.Commit(); }
 
  private:
-  // The cells of the table that the copy has.
+  // Cells of the current row in the columns that the copy keeps.
   template <class Text>
   void AddKept(const std::vector<Text>& cells);
   void EndLine();

@@ -1,4 +1,4 @@
-// A table of steps: what each of them computed, and perhaps when.
+// A table of steps: the work of each step, and perhaps its time.
 //
 // Columns: decode_reqs, decode_context_tokens, prefill_reqs, prefill_tokens. Optional:
 //   prefill_context_tokens  keys that the chunks read, themselves included; without it, chunks

@@ -18,11 +18,11 @@ namespace twin::run {
 namespace {
 
 constexpr std::string_view kAnyServer = "vllm-0.33.0";  // to read models and data sheets
-// Where the request names none: the newest of each system.
+// Servers where the request names none: the newest release of each system.
 constexpr std::array kServers = {kAnyServer, std::string_view("sglang-0.5.23"),
                                  std::string_view("tgi-3.3.7"), std::string_view("trtllm-1.0.0")};
 
-// The values of the request, or the server's own and these.
+// The values of the request; without any, the server's default and `usual`.
 template <class To, class From>
 std::vector<std::optional<To>> ValuesOf(const std::vector<From>& given,
                                         std::initializer_list<To> usual) {
@@ -57,7 +57,7 @@ std::vector<NamedSetting> NamedSettingsOf(const OpenSettingsConfig& open) {
           {Setting::kContextChunking, !open.context_chunking_policy.empty()}};
 }
 
-// The values of one setting, with all combinations so far.
+// Combines the values of one setting with all combinations so far.
 template <class T>
 void Multiply(std::vector<CandidateSettings>& grid, const std::vector<std::optional<T>>& values,
               std::optional<T> CandidateSettings::*member) {
@@ -71,7 +71,7 @@ void Multiply(std::vector<CandidateSettings>& grid, const std::vector<std::optio
   grid = std::move(product);
 }
 
-// Prefill apart from decode, over the links between the devices of a machine.
+// Changes that separate prefill from decode, over the links between the devices of a machine.
 void AddSplit(const Layout& layout, const std::vector<HardwareSpec>& hardware, std::size_t device,
               std::vector<std::string>& changes) {
   if (layout.prefill_replicas == 0) return;
@@ -303,7 +303,8 @@ void CandidateSpace::AddGridOf(const CandidateSettings& base,
   grid.insert(grid.end(), part.begin(), part.end());
 }
 
-// Cost models depend on the outer settings: equal ones stay together for the cache.
+// Cost models depend on the outer settings, so candidates with equal cost models stay together for
+// the cache.
 std::vector<CandidateSettings> CandidateSpace::Grid() const {
   std::vector<CandidateSettings> grid;
   for (std::size_t hardware = 0; hardware < request_.hardware.size(); ++hardware) {

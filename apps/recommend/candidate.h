@@ -25,7 +25,7 @@ using Parameter = std::pair<std::string, std::variant<std::int64_t, double, std:
 struct Candidate {
   CandidateSettings choice;  // every setting set, as resolved
   Deployment deployment;
-  std::string checkpoint;     // what the server's command line calls the model
+  std::string checkpoint;     // name of the model on the server's command line
   double price_per_hour = 0;  // of all devices that it uses
 };
 
@@ -46,7 +46,7 @@ class CandidateSpace {
   // names and none of its servers has.
   explicit CandidateSpace(const RecommendConfig& request);
 
-  // All combinations of the open settings. The first value of a setting is the server's own.
+  // All combinations of the open settings. The first value of a setting is the server's default.
   [[nodiscard]] std::vector<CandidateSettings> Grid() const;
 
   // Throws InputError if the choice cannot run: weights that do not fit, heads that do not divide.

@@ -28,7 +28,7 @@ constexpr double kLoadFactorMax = 4096;
 constexpr std::int64_t kPilotRequests = 500;
 constexpr std::int64_t kLightRequests = 200;
 
-// Sums over replicas, not means.
+// Metrics that are sums over replicas, not means.
 bool IsSummed(const std::string& metric) {
   return metric.ends_with("_throughput") || metric == "request_goodput" ||
          metric == "preemptions" || metric == "completed" || metric == "requests";

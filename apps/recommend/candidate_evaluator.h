@@ -17,7 +17,7 @@
 
 namespace twin::run {
 
-// How long the runs of a rung are.
+// Length of the runs of a rung.
 struct RunLength {
   std::int64_t requests = 0;  // of one independent part
   std::int64_t warmup = 0;    // left out by the metrics
@@ -31,7 +31,7 @@ struct Evaluation {
   std::vector<double> metrics = {};  // at the load of the request, by MetricKeys()
 };
 
-// By configuration, then seed.
+// Evaluations by configuration, then seed.
 using Evaluations = std::vector<std::vector<Evaluation>>;
 
 class CandidateEvaluator {
@@ -55,9 +55,9 @@ class CandidateEvaluator {
   [[nodiscard]] ExperimentConfig ExperimentOf(const Candidate& candidate,
                                               const RunLength& length) const;
 
-  // Runs one configuration to learn what requests are like, and says how long full runs are: 20
-  // times the requests that fill the largest KV cache, unless the request says it. Throws
-  // SearchStopped, also below.
+  // The length of full runs: as the request says, else 20 times the requests that fill the largest
+  // KV cache. Runs one configuration to learn the lengths of requests. Throws SearchStopped, as the
+  // functions below do.
   RunLength FullLength(const std::vector<Candidate>& candidates);
 
   // For each configuration, why it can never satisfy the bounds; empty if it may. The reasons: its
@@ -84,7 +84,7 @@ class CandidateEvaluator {
                                        const RunLength& length, double start, RunControl& control);
   [[nodiscard]] Deployment AtLoad(const Candidate& candidate, double load,
                                   const RunLength& length) const;
-  // At the load of one engine.
+  // Summary of one run at the load of one engine.
   [[nodiscard]] Summary Simulated(const Candidate& candidate, double load, std::uint64_t seed,
                                   const RunLength& length, RunControl& control);
   [[nodiscard]] double Room(const Summary& summary, const Candidate& candidate) const;

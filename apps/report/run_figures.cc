@@ -61,7 +61,8 @@ FigureLine GapQuantiles(const ReportedRun& run) {
   return line;
 }
 
-// In which of `windows` equal parts of 0 to `end` a time lies. REQUIRES: 0 <= time <= end.
+// The index of the part in which a time lies, of `windows` equal parts of 0 to `end`. REQUIRES: 0
+// <= time <= end.
 std::size_t WindowOf(double time, double end, std::size_t windows) {
   return std::min(static_cast<std::size_t>(time / end * static_cast<double>(windows)), windows - 1);
 }

@@ -147,7 +147,8 @@ std::vector<std::string> NamesToShow(const std::vector<std::string>& asked,
   return keys;
 }
 
-// Empty, with a warning, unless all runs have a configuration that this version reads.
+// Differences of the configurations. Empty, with a warning, unless all runs have a configuration
+// that this version reads.
 std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
   std::vector<ConfigText> configs;
   for (const std::string& run : runs) {

@@ -34,8 +34,7 @@ void RequireKnownPolicy(const RecordHeader& header, const std::filesystem::path&
                                header.policy));
 }
 
-// The digest that the summary beside a record says; empty without a summary, which killed runs do
-// not have.
+// The digest in the summary beside a record; empty without a summary, which killed runs lack.
 std::string DigestOfSummary(const std::filesystem::path& run) {
   if (!std::filesystem::exists(run / "summary.json")) return "";
   const Summary summary = run::ReadSummary(run);

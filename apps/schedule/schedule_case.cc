@@ -56,7 +56,7 @@ const json& Member(const json& object, const char* field, json::value_t type,
   return *found;
 }
 
-// Refuses what would have no effect.
+// Refuses fields that would have no effect.
 void RequireKnown(const json& object, std::initializer_list<std::string_view> known,
                   const std::string& where) {
   for (const auto& [field, value] : object.items()) {

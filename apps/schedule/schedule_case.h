@@ -28,8 +28,8 @@ struct ScheduleRequest {
   std::int32_t tenant = 0;
   bool ignore_eos = false;
   std::vector<std::int64_t> tokens;  // prompt token ids; empty = content unknown
-  // Speculation, by emitting item, from the first one again at the end: drafts that are accepted,
-  // and drafts that are offered for the next item.
+  // Scripts of speculation by emitting item, repeated at their end: number of accepted drafts, and
+  // number of drafts offered for the next item.
   std::vector<std::int32_t> accept;
   std::vector<std::int32_t> propose;
 };

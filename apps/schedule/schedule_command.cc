@@ -62,7 +62,7 @@ void TakeLine(const std::string& line, const std::string& where, bool check,
   Compare(c, policy, tallies[c.variant]);
 }
 
-// A case that is refused is told in a line of its own, and the next one is decided.
+// A refused case is reported in a line of its own, and the next one is decided.
 void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
   std::map<std::string, Tally> tallies;
   Progress progress("cases", 0);

@@ -1,4 +1,4 @@
-// Runs the replications of points; what runs of one point share is made once.
+// Runs the replications of points. Objects that runs of one point share are made once.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class PointRunner {
     Deployment deployment;
     std::string error;  // why there is none
   };
-  // How many requests the metrics leave out, and why.
+  // Number of requests that the metrics leave out, and the rule for it.
   struct Warmup {
     std::int64_t requests = 0;
     std::string rule = "none";

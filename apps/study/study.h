@@ -1,4 +1,4 @@
-// A study as a list of points: what each point's experiment is, and with which seeds it runs.
+// A study as a list of points: the experiment of each point, and the seeds with which it runs.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,7 @@ class Study {
     return first_seed_ + replication;
   }
 
-  // The point's experiment; its seed is that of replication 0. Throws InputError if the experiment
+  // The point's experiment, with the seed of replication 0. Throws InputError if the experiment
   // is not valid.
   [[nodiscard]] ExperimentConfig ConfigOf(std::size_t point) const;
 

@@ -119,7 +119,7 @@ void TimingFile::Append(const StudyRow& row) {
   out_.flush();
 }
 
-// One process at a time: the lock ends with it.
+// Lets one process work in the folder at a time: the lock ends with the process.
 class StudyDirectory::FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)

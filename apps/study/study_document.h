@@ -1,4 +1,4 @@
-// study.json: what a study's folder holds, and which build made it.
+// study.json: the study of a folder, and the builds that made its rows.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,14 @@
 
 namespace twin::run {
 
-// Which twinserve made results.
+// A build of twinserve that made results.
 struct StudyBuild {
   std::string version;
   std::string commit;
   bool dirty = false;  // with changes that are not committed
 
   bool operator==(const StudyBuild&) const = default;
-  // Such as "0.5.0 at 1234567890ab with changes".
+  // Text such as "0.5.0 at 1234567890ab with changes".
   [[nodiscard]] std::string text() const;
 };
 

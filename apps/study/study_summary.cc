@@ -20,7 +20,7 @@ namespace {
 
 std::string NumberCell(double value) { return std::isfinite(value) ? ShortestText(value) : ""; }
 
-// The rows of one point, and what to make of them.
+// Collects the rows of one point and makes its row of the summary.
 class PointSummary {
  public:
   PointSummary(const std::vector<std::string>& header, std::size_t lead) : lead_(lead) {

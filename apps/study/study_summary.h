@@ -1,5 +1,5 @@
-// Tables of a finished study: summary.csv, what the replications of each point say, and
-// differences.csv, its experiments compared with the first one.
+// Tables of a finished study: summary.csv has means and intervals over the replications of each
+// point, differences.csv compares the experiments with the first one.
 #pragma once
 
 #include <filesystem>
@@ -11,11 +11,12 @@ namespace twin::run {
 constexpr double kStudyLevel = 0.95;  // of all intervals
 
 // Reads a finished results.csv and writes one row per point: point, the study's columns, n (runs
-// without an error), errors, saturated (what all runs say, else undecided), and for each metric
-// KEY, KEY_low and KEY_high: the mean over replications and its interval (Student's t), empty with
-// fewer than two values. Where some runs without an error have no value of a metric, KEY_n follows:
-// the number of values. KEY of a quantile is the mean of the runs' quantiles, not the quantile of
-// all their requests. Texts such as digest are left out. Throws InputError, std::system_error.
+// without an error), errors, saturated (the verdict of all runs, else undecided), and for each
+// metric KEY, KEY_low and KEY_high: the mean over replications and its interval (Student's t),
+// empty with fewer than two values. Where some runs without an error have no value of a metric,
+// KEY_n follows: the number of values. KEY of a quantile is the mean of the runs' quantiles, not
+// the quantile of all their requests. Texts such as digest are left out. Throws InputError,
+// std::system_error.
 void WriteStudySummary(const std::filesystem::path& results, const Study& study,
                        const std::filesystem::path& out);
 

@@ -20,9 +20,9 @@ struct MetricBound {
   [[nodiscard]] double Slack(double value) const {
     return kind == Kind::kAtMost ? limit - value : value - limit;
   }
-  // Whether it holds: inclusive.
+  // Whether the bound holds; equality counts.
   [[nodiscard]] bool Holds(double value) const { return Slack(value) >= 0; }
-  // As it was written, without spaces.
+  // The bound as it was written, without spaces.
   [[nodiscard]] std::string text() const;
 };
 

@@ -6,10 +6,10 @@
 //
 // - The value: where the mean of the limiting metric over all seeds crosses its bound, by
 //   bisection and a straight line through the last two probes.
-// - How far chance moves it: the same for each seed alone, with a t interval over the seeds. Each
+// - How far chance moves it: the value of each seed alone, with a t interval over the seeds. Each
 //   seed starts from the bracket of the mean.
 // - The largest value that a sequential test accepts, and the smallest that it rejects
-//   (output_statistics.h, SequentialSign); between them, R seeds decide nothing.
+//   (output_statistics.h, SequentialSign). Between these two values R seeds are too few to decide.
 //
 // Easy to get wrong: short runs make the capacity look too large, and no interval over seeds shows
 // it, because long queues have no time to form. The length of the runs is therefore doubled until
