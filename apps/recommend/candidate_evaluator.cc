@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "apps/recommend/load_limit.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/number_text.h"

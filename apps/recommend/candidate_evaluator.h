@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "apps/recommend/candidate.h"
-#include "apps/recommend/load_axis.h"
+#include "apps/recommend/load_search.h"
 #include "run/many/bounds.h"
 #include "run/record/summary.h"
 #include "run/run_control.h"
