@@ -13,7 +13,7 @@
 #include "config/study.pb.h"
 #include "config/study_binding.h"
 #include "core/check.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 
 namespace twin {
 namespace {
@@ -62,11 +62,6 @@ void AddChosen(Variant choice, Messages& messages) {
   messages[copy->GetDescriptor()->full_name()] = std::move(copy);
 }
 
-template <std::size_t... kIndices>
-void AddCosts(std::index_sequence<kIndices...> /*indices*/, Messages& messages) {
-  (AddChosen<proto::Cost>(sim::CostConfig(std::in_place_index<kIndices>), messages), ...);
-}
-
 void AddPoliciesAndCosts(Messages& messages) {
   for (const PolicyConfig& config : DefaultPolicyConfigs()) {
     AddChosen<proto::Policy>(config, messages);
@@ -74,7 +69,9 @@ void AddPoliciesAndCosts(Messages& messages) {
   Add<SlackChunking, proto::SlackChunking>(messages);
   Add<ServiceTier, proto::ServiceTier>(messages);
   Add<OrderConfig, proto::RequestOrder>(messages);
-  AddCosts(std::make_index_sequence<std::variant_size_v<sim::CostConfig>>{}, messages);
+  for (const sim::CostConfig& config : sim::DefaultCostConfigs()) {
+    AddChosen<proto::Cost>(config, messages);
+  }
   Add<sim::CostPoint, proto::CostPoint>(messages);
   Add<sim::AttentionPart, proto::AttentionCost>(messages);
   Add<sim::LinearPart, proto::LinearPartCost>(messages);

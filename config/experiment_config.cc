@@ -128,7 +128,7 @@ ModelSpec NamedModel(proto::Experiment& message) {
   const proto::System& system = message.system();
   if (system.model().empty()) return {};
   ModelConfig model = ReadNamedModel(system.model(), system.model_shape().has_weight_dtype());
-  const ServedPositions positions = PositionsOf(model, PositionRuleOf(message));
+  const ServedPositions positions = FindServedPositions(model, PositionRuleOf(message));
   model.shape.max_position = positions.most;
   if (system.has_server()) CastTo16Bits(model.shape);
   const bool given =
@@ -196,7 +196,7 @@ void ValidateWorkload(const ExperimentConfig& config) {
     if (emulated->output) ValidateInteger("world.emulated.output", *emulated->output);
   }
   // Clients may bring their own requests; whoever needs the experiment's validates them.
-  const bool may_serve = !std::holds_alternative<SimulatedWorldConfig>(config.world);
+  const bool may_serve = !IsSimulated(config.world);
   if (may_serve && config.workload == WorkloadConfig{}) return;
   Validate(config.workload);
 }
@@ -311,7 +311,7 @@ proto::Experiment Resolved(const ExperimentConfig& config) {
   ExperimentConfig copy = config;
   ToMessage fields(message);
   Bind(fields, copy);
-  if (!config.cost_given && std::holds_alternative<RealWorldConfig>(config.world)) {
+  if (!config.cost_given && IsReal(config.world)) {
     message.clear_cost();
   }
   if (!config.system.groups.empty()) ClearSharedByGroups(message);
@@ -480,7 +480,7 @@ std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& confi
   std::vector<ChangedHardware> changed;
   const HardwareSpec& device = config.system.hardware_spec;
   // A cost model that reads no sheet at all says nothing against the sheet.
-  if (IsPath(system.hardware()) && std::holds_alternative<sim::ProfileCostConfig>(config.cost)) {
+  if (IsPath(system.hardware()) && sim::TraitsOf(config.cost).is_measured) {
     proto::Hardware sheet;
     ParseText(ReadTextFile(system.hardware()), {system.hardware()}, sheet);
     AddChanged(sheet, system.hardware() + ": ", {}, device, changed);

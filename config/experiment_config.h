@@ -20,12 +20,13 @@
 #include "core/model_spec.h"
 #include "run/record/request_metrics.h"
 #include "sched/policy/own_policy.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 #include "sched/route/router_config.h"
-#include "sim/cost/registry.h"
+#include "sim/cost/boundary_config.h"
+#include "sim/cost/cost_config.h"
+#include "sim/cost/roofline_config.h"
 #include "sim/devices/kv_capacity.h"
 #include "sim/world/acceptance.h"
-#include "sim/cost/boundary_config.h"
 #include "traces/workload.h"
 
 namespace twin {

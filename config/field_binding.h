@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/any_config.h"
 #include "core/check.h"
 #include "core/time.h"
 
@@ -110,6 +111,12 @@ class FromMessage {
     if (!std::holds_alternative<T>(value)) value.template emplace<T>();
     Nested(field, std::get<T>(value));
   }
+  template <class T, class Family>
+  void Choice(const char* field, AnyConfig<Family>& value) const {
+    if (!Has(field)) return;
+    if (value.template If<T>() == nullptr) value = T{};
+    Nested(field, value.template Get<T>());
+  }
 
  private:
   [[nodiscard]] bool Has(const char* field) const;
@@ -186,6 +193,10 @@ class ToMessage {
   template <class T, class... Ts>
   void Choice(const char* field, std::variant<Ts...>& value) {
     if (T* chosen = std::get_if<T>(&value)) Nested(field, *chosen);
+  }
+  template <class T, class Family>
+  void Choice(const char* field, AnyConfig<Family>& value) {
+    if (T* const chosen = value.template If<T>()) Nested(field, *chosen);
   }
 
  private:

@@ -17,7 +17,7 @@
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "core/printable.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 
 namespace twin {
 
@@ -121,6 +121,14 @@ PolicyConfig ReadPolicyParams(std::string_view policy, const std::string& params
     Refuse(where, error.what());
   }
   return config;
+}
+
+void CheckRanges(const PolicyConfig& config) {
+  proto::Policy message;
+  ToMessage fields(message);
+  PolicyConfig copy = config;
+  Bind(fields, copy);
+  CheckRules(message, "policy");
 }
 
 }  // namespace twin

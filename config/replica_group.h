@@ -6,8 +6,9 @@
 
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
-#include "sched/policy/registry.h"
-#include "sim/cost/registry.h"
+#include "sched/policy/policy_config.h"
+#include "sim/cost/cost_config.h"
+#include "sim/cost/roofline_config.h"
 #include "sim/devices/kv_capacity.h"
 
 namespace twin {

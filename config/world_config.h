@@ -57,9 +57,20 @@ struct EmulatedWorldConfig {
 
 using WorldConfig = std::variant<SimulatedWorldConfig, RealWorldConfig, EmulatedWorldConfig>;
 
+inline bool IsSimulated(const WorldConfig& world) {
+  return std::holds_alternative<SimulatedWorldConfig>(world);
+}
+inline bool IsReal(const WorldConfig& world) {
+  return std::holds_alternative<RealWorldConfig>(world);
+}
 // Whether a cost model says how long steps take.
-inline bool HasCosts(const WorldConfig& world) {
-  return !std::holds_alternative<RealWorldConfig>(world);
+inline bool HasCosts(const WorldConfig& world) { return !IsReal(world); }
+// Whether clients may send requests while it runs.
+inline bool TakesLiveRequests(const WorldConfig& world) { return !IsSimulated(world); }
+
+// After this time clients cancel a request.
+inline std::optional<Duration> ClientTimeout(const WorldConfig& world) {
+  return std::visit([](const auto& any) { return any.client_timeout; }, world);
 }
 
 }  // namespace twin

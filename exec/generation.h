@@ -9,7 +9,7 @@
 #include "core/dtype.h"
 #include "exec/device_model.h"
 #include "exec/generate_world.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 
 namespace twin::exec {
 

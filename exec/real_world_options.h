@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/ids.h"
-#include "core/step_times.h"
+#include "core/step_parts.h"
 #include "core/time.h"
 #include "exec/lap_timer.h"
 #include "kernels/sampling.h"

@@ -17,7 +17,6 @@
 #include "config/server_presets.h"
 #include "core/input_error.h"
 #include "core/random.h"
-#include "sim/cost/registry.h"
 #include "traces/integer_sampler.h"
 
 namespace twin::run {
@@ -100,20 +99,6 @@ void WarnOfSystem(const SystemConfig& system, const sim::KvCapacity& capacity,
   }
 }
 
-// Products and attention carry most of a step and of its uncertainty.
-void WarnOfProfile(const sim::CostConfig& cost, std::vector<std::string>& warnings) {
-  const auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
-  if (profile == nullptr || profile->device == nullptr) return;
-  std::vector<std::string_view> missing;
-  if (profile->device->gemm.fits.empty()) missing.emplace_back("matrix products");
-  if (profile->device->attention.tables.empty()) missing.emplace_back("attention");
-  if (missing.empty()) return;
-  warnings.push_back(fmt::format(
-      "cost.profile: {} has no measurements of {}: their times come from the data sheet, "
-      "with wide intervals (twinserve compare --draws)",
-      profile->profile, fmt::join(missing, " and ")));
-}
-
 // Legal, but stages then wait for each other.
 void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warnings) {
   const std::int32_t stages = deployment.config.system.parallelism.pipeline;
@@ -129,18 +114,18 @@ void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warni
 // An experiment whose text is not known, such as a recorded one, has no defaults.
 void WarnOfDefaults(const ExperimentConfig& config, std::vector<std::string>& warnings) {
   const auto open = [&](std::string_view path) { return Asks(config, path) == false; };
-  const auto* const roofline = std::get_if<sim::RooflineCostConfig>(&config.cost);
   const std::string& device = config.system.hardware_spec.name;
-  if (roofline != nullptr && *roofline == sim::RooflineCostConfig{} && config.asked != nullptr &&
+  if (config.cost == ExperimentConfig{}.cost && config.asked != nullptr &&
       std::ranges::find(ProfilePresetNames(), device) != ProfilePresetNames().end()) {
     warnings.push_back(fmt::format(
         "cost is a roofline of the data sheet, without host times, although {} was measured: "
         "cost {{ profile {{}} }} takes the measurements",
         device));
   }
-  const auto* const v1 = std::get_if<VllmV1Config>(&config.policy);
-  if (v1 == nullptr || v1->async_scheduling || config.system.parallelism.pipeline > 1) return;
-  if (std::holds_alternative<sim::ProfileCostConfig>(config.cost) && config.own_policy == nullptr &&
+  const PolicyTraits policy = TraitsOf(config.policy);
+  if (policy.name != "vllm_v1" || policy.overlaps_own_steps) return;
+  if (config.system.parallelism.pipeline > 1) return;
+  if (sim::TraitsOf(config.cost).is_measured && config.own_policy == nullptr &&
       open("policy.vllm_v1.async_scheduling") && open("system.server")) {
     warnings.push_back(
         "policy.vllm_v1.async_scheduling is false by default, but vLLM plans steps ahead: steps "
@@ -255,7 +240,9 @@ void WarnOfReplicas(const Deployment& deployment, std::vector<std::string>& warn
   // A real world measures its memory and refuses formats that the device lacks.
   if (HasCosts(config.world)) {
     WarnOfSystem(config.system, deployment.capacity, warnings);
-    WarnOfProfile(config.cost, warnings);
+    if (std::string warning = sim::EstimatedPartsWarning(config.cost); !warning.empty()) {
+      warnings.push_back(std::move(warning));
+    }
     WarnOfBubbles(deployment, warnings);
     WarnOfDefaults(config, warnings);
     WarnOfLimits(deployment, warnings);

@@ -41,7 +41,7 @@ std::int64_t PlannedTokens(const Deployment& alike) {
 }  // namespace
 
 CostRangeWatch::CostRangeWatch(const Deployment& deployment) {
-  if (std::holds_alternative<sim::FittedCostConfig>(deployment.config.cost)) model_ = "fitted";
+  model_ = sim::TraitsOf(deployment.config.cost).name;
   if (deployment.groups.empty()) Add(deployment);
   for (const Deployment& group : deployment.groups) Add(group);
 }

@@ -47,7 +47,7 @@ class CostRangeWatch final : public RunObserver {
 
   void Add(const Deployment& alike);
 
-  const char* model_ = "profile";
+  std::string_view model_;
   std::vector<Replica> replicas_;
   bool needed_ = false;
 };

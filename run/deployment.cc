@@ -21,7 +21,7 @@
 #include "run/draft_shape.h"
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
-#include "sim/cost/registry.h"
+#include "sim/devices/boundary_profile.h"
 
 namespace twin::run {
 namespace {
@@ -116,12 +116,6 @@ EngineConfig EngineConfigOf(const Deployment& deployment) {
   return engine;
 }
 
-sim::StepEngine EngineOf(const PolicyTraits& traits) {
-  if (traits.step_engine == "v0") return sim::StepEngine::kV0;
-  if (traits.step_engine == "tgis") return sim::StepEngine::kTgis;
-  return traits.overlaps_own_steps ? sim::StepEngine::kV1Async : sim::StepEngine::kV1Sync;
-}
-
 // Throws InputError for a profile that is no folder, no data sheet and not the experiment's device.
 void RequireProfile(const std::string& name, const HardwareSpec& hardware) {
   const bool is_path = name.find('/') != std::string::npos;
@@ -136,25 +130,6 @@ void RequireProfile(const std::string& name, const HardwareSpec& hardware) {
                        : fmt::format("no device '{}'; nearest {}; allowed: a device that twinserve "
                                      "doctor --list hardware names, or a folder (with a '/')",
                                      name, NearestNames(name, devices)));
-}
-
-// Fills in what the cost model takes from the policy and from the profile of the device.
-void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, CostCache& cache,
-                 sim::CostConfig& cost) {
-  auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
-  if (profile == nullptr) return;
-  if (profile->profile.empty()) profile->profile = hardware.name;
-  // A resolved config that is resolved again, as in draws, brings it along.
-  if (profile->device == nullptr) {
-    RequireProfile(profile->profile, hardware);
-    profile->device = cache.Profile(profile->profile);
-  }
-  if (profile->engine == sim::StepEngine::kFromPolicy) profile->engine = EngineOf(traits);
-  if (profile->captured_size_max > 0) return;
-  const std::int32_t sequences = traits.sequences_per_step_max;
-  const auto twice = static_cast<std::uint32_t>(2 * std::min(sequences, 65536));
-  profile->captured_size_max =
-      sequences == 0 ? sim::kCapturedSizeMax : std::min(twice, sim::kCapturedSizeMax);
 }
 
 // How well the experiment's boundary is known, as the standard deviation of a logarithm: 0 for one
@@ -173,13 +148,13 @@ double BoundarySpread(const SystemConfig& system, const sim::BoundaryProfile& me
 // those of a draw are not entered into the configuration, which other draws begin with.
 std::optional<sim::BoundaryConfig> ResolveBoundary(const sim::CostConfig& cost,
                                                    SystemConfig& system) {
-  const auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
-  if (profile != nullptr) {
-    const sim::BoundaryProfile& measured = profile->device->boundary;
-    if (!system.boundary) system.boundary = sim::BoundaryOf(measured, system.parallelism.devices());
+  if (const sim::BoundaryProfile* const measured = sim::MeasuredBoundary(cost)) {
+    if (!system.boundary) {
+      system.boundary = sim::BoundaryOf(*measured, system.parallelism.devices());
+    }
     if (sim::HasDelays(system.boundary)) {
-      return sim::DrawnBoundary(*system.boundary, BoundarySpread(system, measured),
-                                profile->draw_seed);
+      return sim::DrawnBoundary(*system.boundary, BoundarySpread(system, *measured),
+                                sim::DrawOf(cost));
     }
   }
   return sim::HasDelays(system.boundary) ? system.boundary : std::nullopt;
@@ -191,11 +166,9 @@ void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deploy
   if (!speculation || !speculation->rules.on()) return;
   RequireDraftCost(deployment.config);
   sim::ProposerCost proposer{.drafts = speculation->rules.num_speculative_tokens,
-                             .per_step = speculation->propose};
-  if (const auto* v0 = std::get_if<VllmV0Config>(&deployment.config.policy)) {
-    proposer.off_from_running = v0->speculative_disable_by_batch_size;
-  }
-  if (draft && HasDraftCost(deployment.config.cost)) {
+                             .per_step = speculation->propose,
+                             .off_from_running = deployment.traits.drafts_off_from_running};
+  if (draft && sim::TraitsOf(deployment.config.cost).prices_drafts) {
     const SystemConfig& system = deployment.config.system;
     proposer.model =
         cache.Cost(deployment.config.cost, *draft, system.hardware_spec,
@@ -223,7 +196,12 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   RequireCountableBlocks(system, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
   if (!HasCosts(config.world)) return deployment;
-  ResolveCost(deployment.traits, system.hardware_spec, cache, deployment.config.cost);
+  sim::Resolve(deployment.config.cost, {.policy = deployment.traits,
+                                        .hardware = system.hardware_spec,
+                                        .read_profile = [&](const std::string& name) {
+                                          RequireProfile(name, system.hardware_spec);
+                                          return cache.Profile(name);
+                                        }});
   const std::optional<sim::BoundaryConfig> boundary =
       ResolveBoundary(deployment.config.cost, deployment.config.system);
   deployment.cost = cache.Cost(deployment.config.cost, system.model_spec, system.hardware_spec,
@@ -234,8 +212,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
                       .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
                       .overlaps_own_steps = deployment.traits.overlaps_own_steps,
                       .boundary = boundary,
-                      .client_timeout = std::visit(
-                          [](const auto& world) { return world.client_timeout; }, config.world),
+                      .client_timeout = ClientTimeout(config.world),
                       .seed = config.seed,
                       .replicas = system.replicas};
   if (deployment.traits.drafts_max > 0) {
@@ -260,6 +237,14 @@ void Seed(std::uint64_t seed, Deployment& deployment) {
 }
 
 }  // namespace
+
+EngineGroups Deployment::engines() const {
+  if (groups.empty()) return {{config.system.replicas, engine}};
+  EngineGroups all;
+  for (const Deployment& group : groups)
+    all.push_back({group.config.system.replicas, group.engine});
+  return all;
+}
 
 std::int32_t KeyTokensOf(const Deployment& deployment) {
   return deployment.traits.caches_prefixes ? deployment.engine.kv.tokens_per_key() : 0;
@@ -312,7 +297,7 @@ std::unique_ptr<Engine> MakeEngine(const Deployment& deployment) {
 }
 
 std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment) {
-  return MakeCluster(deployment.config, EnginesOf(deployment));
+  return MakeCluster(deployment.config, deployment.engines());
 }
 
 std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineGroups& engines) {

@@ -11,7 +11,7 @@
 #include "sched/cluster.h"
 #include "sched/engine.h"
 #include "sched/engine_groups.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 #include "sim/cost/step_cost.h"
 #include "sim/devices/kv_capacity.h"
 #include "sim/world/sim_world.h"
@@ -34,6 +34,9 @@ struct Deployment {
   // With config.system.groups, each group as a deployment of that many equal replicas, of which
   // traits, capacity, engine and cost above are those of the first; else empty.
   std::vector<Deployment> groups;
+
+  // The engines of all replicas.
+  [[nodiscard]] EngineGroups engines() const;
 };
 
 // The only way from a configuration to a run: simulations, real runs, validations and studies all

@@ -1,7 +1,5 @@
 #include "run/draft_shape.h"
 
-#include <variant>
-
 #include "config/models/named_model.h"
 #include "core/input_error.h"
 
@@ -25,13 +23,8 @@ std::optional<ModelSpec> DraftShapeOf(const ExperimentConfig& config) {
   return draft;
 }
 
-bool HasDraftCost(const sim::CostConfig& cost) {
-  return std::holds_alternative<sim::RooflineCostConfig>(cost) ||
-         std::holds_alternative<sim::ProfileCostConfig>(cost);
-}
-
 void RequireDraftCost(const ExperimentConfig& config) {
-  if (!HasDraftModel(config) || HasDraftCost(config.cost)) return;
+  if (!HasDraftModel(config) || sim::TraitsOf(config.cost).prices_drafts) return;
   if (config.speculation->propose > Duration{0}) return;
   throw InputError(InputError::Kind::kUsage, "speculation.model",
                    "has no cost in this cost model; allowed with: roofline, profile; otherwise "

@@ -5,7 +5,6 @@
 
 #include "config/experiment_config.h"
 #include "core/model_spec.h"
-#include "sim/cost/registry.h"
 
 namespace twin::run {
 
@@ -14,9 +13,6 @@ namespace twin::run {
 // that says. Throws InputError: an unknown preset, a shape
 // that the tensor parallelism does not divide (usage); hf_config.h (data).
 std::optional<ModelSpec> DraftShapeOf(const ExperimentConfig& config);
-
-// True if the cost model predicts the steps of a draft model: it knows of shapes.
-bool HasDraftCost(const sim::CostConfig& cost);
 
 // Throws InputError (usage) where nothing says how long the steps of the draft model take: neither
 // the cost model nor speculation.propose_s.

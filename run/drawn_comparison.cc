@@ -74,22 +74,16 @@ std::vector<VarianceShare> CausesOf(const Draws& values) {
 }
 
 bool HasModelErrors(const ExperimentConfig& config) {
-  const auto has = [](const auto& one) {
-    return std::holds_alternative<sim::ProfileCostConfig>(one.cost);
-  };
+  const auto has = [](const auto& one) { return sim::TraitsOf(one.cost).is_measured; };
   return has(config) || std::ranges::any_of(config.system.groups, has);
 }
 
 // The experiment as draw number `draw`, counted from 1, sees it.
 ExperimentConfig DrawnConfig(ExperimentConfig config, int draw) {
   config.seed += static_cast<std::uint64_t>(draw) - 1;
-  const auto draw_cost = [draw](sim::CostConfig& cost) {
-    if (auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost)) {
-      profile->draw_seed = static_cast<std::uint64_t>(draw);
-    }
-  };
-  draw_cost(config.cost);
-  for (ReplicaGroup& group : config.system.groups) draw_cost(group.cost);
+  const auto number = static_cast<std::uint64_t>(draw);
+  sim::SetDraw(config.cost, number);
+  for (ReplicaGroup& group : config.system.groups) sim::SetDraw(group.cost, number);
   return config;
 }
 
@@ -123,7 +117,7 @@ DrawnComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int dra
   CostCache costs;
   std::vector<ExperimentConfig> experiments;
   for (const ExperimentConfig& config : asked) {
-    if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
+    if (!IsSimulated(config.world)) {
       throw InputError(InputError::Kind::kUsage, config.name,
                        "does not run in a simulated world; allowed: simulated runs");
     }

@@ -14,7 +14,6 @@
 
 #include "config/server_presets.h"
 #include "core/hash.h"
-#include "core/hex.h"
 #include "run/version.h"
 
 namespace twin::run {

@@ -50,7 +50,7 @@ AheadServer::AheadServer(Cluster& cluster, sim::SimWorld& world, RequestTracker&
     for (std::int32_t replica = first; replica < end; ++replica) {
       Lane& lane = lanes_[static_cast<std::size_t>(replica)];
       lane.world = world_.WorldOf(replica);
-      lane.tracker = std::make_unique<RequestTracker>(tracker_.ConfigOf(replica), listeners);
+      lane.tracker = std::make_unique<RequestTracker>(tracker_.ReplicaConfig(replica), listeners);
     }
   }
   pages_.resize(shards_.size() + 1);

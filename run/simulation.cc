@@ -14,6 +14,7 @@
 #include "run/deployed_groups.h"
 #include "run/lateness_meter.h"
 #include "run/output_size.h"
+#include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"
 #include "run/run_directory.h"
 #include "run/run_files.h"

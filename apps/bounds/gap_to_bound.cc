@@ -25,13 +25,12 @@ void RequireProvenBounds(const Deployment& deployment) {
     RefuseBounds("system.pipeline_parallel_size", "has bounds only for 1");
   }
   if (deployment.traits.drafts_max > 0) RefuseBounds("speculation", "has no bounds; leave it out");
-  const bool is_roofline = std::holds_alternative<sim::RooflineCostConfig>(config.cost);
-  if (!is_roofline && !std::holds_alternative<sim::LinearCostConfig>(config.cost) &&
-      !std::holds_alternative<sim::ConstantCostConfig>(config.cost)) {
+  const sim::CostTraits cost = sim::TraitsOf(config.cost);
+  if (!cost.has_proven_bounds) {
     RefuseBounds("cost", "has no proven bounds; allowed: constant, linear, roofline");
   }
   const ModelSpec& model = config.system.model_spec;
-  if (is_roofline && (model.moe.experts > 0 || model.windowed_layers > 0)) {
+  if (cost.reads_data_sheet && (model.moe.experts > 0 || model.windowed_layers > 0)) {
     RefuseBounds(
         "system.model",
         "has no proven bounds with the roofline; allowed: dense models without sliding windows");

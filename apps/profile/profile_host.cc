@@ -12,12 +12,12 @@
 #include "config/policy_params.h"
 #include "exec/profile/spread.h"
 #include "exec/real_world.h"
-#include "run/record/part_rows.h"
 #include "run/record/recording_world.h"
+#include "run/record/table_rows.h"
 #include "run/run_files.h"
 #include "run/run_metrics.h"
 #include "sched/engine.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 #include "sched/serve.h"
 
 namespace twin::run {

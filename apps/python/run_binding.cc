@@ -67,7 +67,7 @@ void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, run::CostC
     series.emplace(
         SeriesConfig{.interval = config.metrics.series_interval,
                      .points_max = static_cast<std::size_t>(config.metrics.series_points_max),
-                     .kv_blocks = run::KvBlocksOf(run::EnginesOf(deployment))});
+                     .kv_blocks = run::KvBlocksOf(deployment.engines())});
     watchers.listeners.push_back(&*series);
   }
   run.config = WriteResolved(deployment.config);
@@ -82,7 +82,7 @@ void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, run::CostC
 void RunInto(const ExperimentConfig& config, const std::string& out, NativeRun& run,
              run::CostCache& costs, ReportingControl& control) {
   const std::vector<std::string> command_line = {"python", "twinserve.run"};
-  run.outcome = std::holds_alternative<RealWorldConfig>(config.world)
+  run.outcome = IsReal(config.world)
                     ? run::RunReal(config, out, command_line, control)
                     : run::RunSimulation(config, out, command_line, control, 1, &costs);
 }
@@ -93,7 +93,7 @@ std::unique_ptr<NativeRun> Run(const ExperimentConfig& config, const nb::object&
                                const nb::object& progress, run::CostCache& costs) {
   costs.ForgetProfiles();
   auto run = std::make_unique<NativeRun>();
-  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const bool real = IsReal(config.world);
   if (nb::isinstance<nb::str>(directory)) {
     run->directory = nb::cast<std::string>(directory);
   } else if (real) {

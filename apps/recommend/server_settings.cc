@@ -9,6 +9,7 @@
 #include "config/server_presets.h"
 #include "core/check.h"
 #include "core/input_error.h"
+#include "sched/policy/registry.h"
 
 namespace twin::run {
 namespace {
@@ -128,11 +129,9 @@ void DropForeignSettings(CandidateSettings& choice) {
 void ReadSettings(const Deployment& deployment, CandidateSettings& choice) {
   choice.token_budget = deployment.traits.tokens_per_step_max;
   choice.max_num_seqs = deployment.traits.sequences_per_step_max;
-  std::visit(
-      [&choice](const auto& policy) {
-        if constexpr (requires { Read(policy, choice); }) Read(policy, choice);
-      },
-      deployment.config.policy);
+  VisitPolicy(deployment.config.policy, [&choice](const auto& policy) {
+    if constexpr (requires { Read(policy, choice); }) Read(policy, choice);
+  });
 }
 
 void RequireStart(const CandidateSettings& choice, const Deployment& deployment) {
@@ -142,7 +141,7 @@ void RequireStart(const CandidateSettings& choice, const Deployment& deployment)
         InputError::Kind::kUsage, "pipeline_parallel",
         fmt::format("is {}; stages of {} are not simulated; allowed: 1", stages, choice.server));
   }
-  const auto* const tgi = std::get_if<TgiV2Config>(&deployment.config.policy);
+  const auto* const tgi = deployment.config.policy.If<TgiV2Config>();
   if (tgi == nullptr || tgi->max_batch_prefill_tokens >= deployment.context_tokens_max - 1) return;
   throw InputError(
       InputError::Kind::kUsage, "token_budget",

@@ -14,12 +14,12 @@
 #include "apps/terminal_control.h"
 #include "config/experiment_config.h"
 #include "config/record_file.h"
-#include "core/hex.h"
+#include "core/hash.h"
 #include "core/input_error.h"
 #include "run/finish_run.h"
 #include "run/replay.h"
 #include "run/run_directory.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 
 namespace twin::apps {
 namespace {

@@ -32,7 +32,7 @@ struct RunArguments {
 // Throws InputError (usage) unless mpirun started as many processes as the experiment has ranks.
 ExperimentConfig ReadForRanks(const RunArguments& arguments, std::int32_t launched) {
   ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
-  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const bool real = IsReal(config.world);
   const std::int32_t ranks = real ? config.system.parallelism.devices() : 1;
   if (!arguments.exported.empty() && !config.outputs.record) {
     throw InputError(InputError::Kind::kUsage, "--export", "needs outputs.record: true");
@@ -62,7 +62,7 @@ void Run(const RunArguments& arguments, CommandContext& context) {
   }
   TerminalControl control;
   const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
-  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const bool real = IsReal(config.world);
   const run::RunOutcome outcome =
       real ? real_runs.Run(config, out, context.command_line, control)
            : run::RunSimulation(config, out, context.command_line, control,

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/schedule/schedule_case.h"
-#include "sched/policy/registry.h"
+#include "sched/policy/policy_config.h"
 
 namespace twin::run {
 

@@ -5,9 +5,13 @@
 
 #include "apps/serve/json_text.h"
 #include "apps/serve/metrics/prometheus_text.h"
-#include "apps/serve/page/live_page.h"
+#include "apps/serve/page/files.h"  // written by page/embed.cmake
+#include "apps/serve/protocol/api_request.h"
 #include "apps/serve/protocol/field_reader.h"
+#include "apps/serve/protocol/json_body.h"
+#include "apps/serve/protocol/request_fields.h"
 #include "apps/serve/serving_front.h"
+#include "core/check.h"
 
 namespace twin::serve {
 namespace {
@@ -78,7 +82,7 @@ TextOrError TokenizeBody(const JsonBody& body, const TextTools& tools,
 TextOrError DetokenizeBody(const JsonBody& body, const TextTools& tools,
                            const run::ServedModel& model) {
   if (!body.id_lists || body.nested || !body.fields.contains("tokens")) {
-    // An empty list has no ids to be told from other lists by.
+    // An empty list is not read as a list of ids, because it has none.
     if (body.fields.contains("tokens") && body.fields["tokens"].is_array() && !body.nested) {
       return R"({"prompt":""})";
     }
@@ -94,6 +98,31 @@ TextOrError DetokenizeBody(const JsonBody& body, const TextTools& tools,
     }
   }
   return R"({"prompt":)" + JsonString(tools.tokenizer->Decode(ids, false)) + "}";
+}
+
+// The response to GET of "/", "/live.js" or "/live.css": a file of the live page, as compiled into
+// the program. The page loads nothing from elsewhere, and its Content-Security-Policy forbids it
+// to.
+HttpResponse PageFile(std::string_view path) {
+  HttpResponse response;
+  if (path == "/") {
+    response.content_type = "text/html; charset=utf-8";
+    response.body = kLiveHtml;
+  } else if (path == "/live.js") {
+    response.content_type = "text/javascript; charset=utf-8";
+    response.body = kLiveJs;
+  } else {
+    CHECK(path == "/live.css");
+    response.content_type = "text/css; charset=utf-8";
+    response.body = kLiveCss;
+  }
+  response.fields.push_back(
+      {"Content-Security-Policy",
+       "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+       "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"});
+  response.fields.push_back({"Referrer-Policy", "no-referrer"});
+  response.fields.push_back({"Cache-Control", "no-cache"});
+  return response;
 }
 
 }  // namespace
@@ -155,7 +184,7 @@ void ServingFront::Info(const Request& exchange) {
 }
 
 void ServingFront::Record(const Request& exchange) {
-  // Megabytes: not on a connection's thread.
+  // The record has megabytes: it is not read on a connection's thread.
   OnWorker(exchange, Dialect::kOpenAi, [this, exchange] {
     HttpResponse response;
     response.content_type = "application/octet-stream";

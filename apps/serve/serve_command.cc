@@ -1,4 +1,4 @@
-// twinserve serve: an experiment's system behind the protocols of OpenAI and TGI.
+// twinserve serve: serves an experiment's system by the protocols of OpenAI and TGI.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ std::string ReadKey(const std::string& file, const char* option, const char* var
   return key;
 }
 
-// Shows notes and warnings; asks nothing to stop, because a signal drains.
+// Shows notes and warnings. Never asks work to stop, because a signal drains.
 class ServeReports final : public TerminalReports {};
 
 void WarnOfAddress(const serve::ServingFront& server, const ServeArguments& arguments,
@@ -89,8 +89,8 @@ void WarnOfAddress(const serve::ServingFront& server, const ServeArguments& argu
       arguments.host);
 }
 
-// Until the signal has been given and the requests have ended, or a second signal. Ends early where
-// the service did: Finish() of the engine says why.
+// Returns once a signal has been given and the requests have ended, or at a second signal. Returns
+// early if the service has ended: Finish() of the engine says why.
 void ServeUntilSignal(serve::ServingFront& server, run::ServingEngine& engine, double drain_s) {
   bool ended = false;
   while (!ended && SignalCount::given() < 1) ended = engine.AwaitDrained(kPoll);
@@ -103,7 +103,7 @@ void ServeUntilSignal(serve::ServingFront& server, run::ServingEngine& engine, d
   }
   server.Drain();
   if (SignalCount::given() > 1) return;
-  // The last answers are on their way.
+  // The last answers are still being sent.
   server.WaitUntilIdle(std::chrono::seconds(1));
 }
 

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kTemplateBytesMax = 256 << 10;
 constexpr double kCharactersPerToken = 4;  // of an emulated model's stand-in
 
-// The folder of the tokenizer: the option's, else the model's where it has a tokenizer.json. Empty:
-// there is none.
+// The folder of the tokenizer: the option's, else the model's if it has a tokenizer.json; else
+// empty.
 fs::path TokenizerFolder(const ExperimentConfig& config, const ServingTextOptions& options) {
   if (!options.tokenizer.empty()) {
     const fs::path given = options.tokenizer;
@@ -64,7 +64,7 @@ text::ChatTemplate LoadTemplate(const fs::path& folder, const std::string& optio
 ServingText::ServingText(const ExperimentConfig& config, const ServingTextOptions& options) {
   const fs::path folder = TokenizerFolder(config, options);
   const std::int32_t vocabulary = config.system.model_spec.vocab;
-  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const bool real = IsReal(config.world);
   if (!folder.empty() || !options.tokenizer.empty()) {
     const fs::path file = options.tokenizer.empty() ? folder : fs::path(options.tokenizer);
     tokenizer_ = text::LoadTokenizer(file);
@@ -85,7 +85,7 @@ ServingText::ServingText(const ExperimentConfig& config, const ServingTextOption
 }
 
 void ServingText::UseStandIn(const ExperimentConfig& config, double characters_per_token) {
-  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const bool real = IsReal(config.world);
   std::int32_t vocabulary = config.system.model_spec.vocab;
   if (real) {
     const ModelConfig model = run::FindServedModels(config).target.config;

@@ -88,7 +88,7 @@ std::shared_ptr<PointRunner::SharedWarmup> PointRunner::FindSharedWarmup(std::si
 
 Deployment PointRunner::Make(std::size_t point) {
   const ExperimentConfig config = study_.ConfigOf(point);
-  if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
+  if (!IsSimulated(config.world)) {
     throw InputError(InputError::Kind::kUsage, "world",
                      "is not simulated; allowed in a study: simulated worlds");
   }

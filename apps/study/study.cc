@@ -10,7 +10,6 @@
 #include "apps/study/study_sample.h"
 #include "core/check.h"
 #include "core/hash.h"
-#include "core/hex.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 

@@ -41,8 +41,8 @@ struct InputFlags {
 
 std::string FormatNames() {
   std::string names;
-  for (const TraceFormat* format : TraceFormats()) {
-    names += "\n    " + format->name + ": " + format->description;
+  for (const TraceFormat& format : TraceFormats()) {
+    names += "\n    " + format.name + ": " + format.description;
   }
   return names;
 }
@@ -81,7 +81,7 @@ void WarnOfMissingNewline(const TraceReader& reader) {
 }
 
 void ShowNote(const std::string& path, const TraceReader& reader) {
-  const std::string note = NoteOf(reader.counts());
+  const std::string note = NoteText(reader.counts());
   if (!note.empty()) std::fprintf(stderr, "%s: %s\n", path.c_str(), note.c_str());
 }
 
@@ -99,14 +99,14 @@ Json Describe(const TraceStatistics& statistics, const TraceReader& reader) {
             {"skipped_failures", reader.counts().skipped_failures},
             {"filtered", reader.counts().filtered},
             {"tenants", statistics.tenants()},
-            {"prompt_tokens", ToJson(PercentilesOf(statistics.prompts()), 1)},
-            {"output_tokens", ToJson(PercentilesOf(statistics.outputs()), 1)}};
+            {"prompt_tokens", ToJson(ComputePercentiles(statistics.prompts()), 1)},
+            {"output_tokens", ToJson(ComputePercentiles(statistics.outputs()), 1)}};
   if (reader.has_arrivals()) {
     json["duration_s"] = Seconds(statistics.duration());
     json["rate_rps"] = statistics.rate();
     if (statistics.gaps_ns().count() > 0) {
       json["interarrival_cv"] = statistics.gap_cv();
-      json["interarrival_s"] = ToJson(PercentilesOf(statistics.gaps_ns()), 1e9);
+      json["interarrival_s"] = ToJson(ComputePercentiles(statistics.gaps_ns()), 1e9);
     }
     for (const DispersionIndex& index : statistics.dispersion()) {
       const std::optional<double> value = index.value();

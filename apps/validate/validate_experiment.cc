@@ -21,7 +21,10 @@
 #include "run/real/real_run.h"
 #include "run/simulation.h"
 #include "run/version.h"
-#include "sim/cost/registry.h"
+#include "sim/cost/cost_config.h"
+#include "sim/cost/fitted_config.h"
+#include "sim/devices/profile_config.h"
+#include "sim/devices/step_profile.h"
 
 namespace twin::run {
 namespace {
@@ -100,7 +103,7 @@ ExperimentConfig Simulated(ExperimentConfig config) {
 // The real world's engine is this program: a profile predicts the host of its executor, not that of
 // the policy's own system.
 void PredictOwnExecutor(sim::CostConfig& cost) {
-  auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
+  auto* const profile = cost.If<sim::ProfileCostConfig>();
   if (profile == nullptr || profile->engine != sim::StepEngine::kFromPolicy) return;
   profile->engine = sim::StepEngine::kTwinserve;
 }
@@ -159,7 +162,7 @@ std::vector<std::unique_ptr<MeasuredRun>> ReadRuns(const std::vector<fs::path>& 
 // Lets the cost model predict at the speed that the machine had during the runs.
 std::optional<MachineSpeed> AdoptSpeed(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
                                        ExperimentConfig& config, RunControl& control) {
-  auto* fitted = std::get_if<sim::FittedCostConfig>(&config.cost);
+  auto* fitted = config.cost.If<sim::FittedCostConfig>();
   if (fitted == nullptr) return std::nullopt;
   const std::optional<MachineSpeed> speed = SpeedDuring(runs, *fitted);
   if (!speed) {
@@ -175,7 +178,7 @@ std::optional<MachineSpeed> AdoptSpeed(const std::vector<std::unique_ptr<Measure
 
 // Simulates once more at the profile's speed: the difference is the effect of the machine's.
 void AddEffectOfSpeed(const MachineSpeed& speed, ExperimentConfig config, Validation& validation) {
-  auto& fitted = std::get<sim::FittedCostConfig>(config.cost);
+  auto& fitted = config.cost.Get<sim::FittedCostConfig>();
   fitted.decode_slowdown = fitted.prefill_slowdown = 1;
   RunControl silent;
   const Summary at_profile = Simulate(Resolve(config), silent).summary;
@@ -211,7 +214,7 @@ void RequireFittingCost(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
   RequireDraftCost(config);
   sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec, system.parallelism, 1);
-  const auto* fitted = std::get_if<sim::FittedCostConfig>(&config.cost);
+  const auto* fitted = config.cost.If<sim::FittedCostConfig>();
   const auto* real = std::get_if<RealWorldConfig>(&config.world);
   if (fitted == nullptr || real == nullptr) return;
   // Only a CPU's has threads, and only a CUDA device's pads decodes.

@@ -16,6 +16,7 @@
 #include "run/deployed_groups.h"
 #include "run/record/metrics_collector.h"
 #include "run/record/plan_digest.h"
+#include "run/record/request_tracker.h"
 #include "run/replay.h"
 #include "run/run_metrics.h"
 

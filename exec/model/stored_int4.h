@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "config/models/int4_layout.h"
+#include "config/models/model_config.h"
 #include "exec/model/checkpoint.h"
 #include "exec/model/tensor_plan.h"
 #include "kernels/weight_matrix.h"

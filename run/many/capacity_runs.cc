@@ -79,7 +79,7 @@ Deployment CapacityRuns::DeploymentAt(double x) {
   std::vector<std::string> changes = {fmt::format("{}={}", question_.path, ValueText(x, whole_))};
   if (requests_ != own_requests_) changes.push_back(fmt::format("workload.requests={}", requests_));
   const ExperimentConfig config = experiment_.With(changes, {});
-  if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
+  if (!IsSimulated(config.world)) {
     throw InputError(InputError::Kind::kUsage, config.name,
                      "does not run in a simulated world; allowed: simulated worlds");
   }

@@ -32,23 +32,9 @@ void RejectTooLarge(StepBuilder& step, RingQueue<RequestId>& queue) {
 }  // namespace
 
 void DistServeConfig::Validate() const {
-  RequireAtLeast("distserve.context_max_batch_size", context_max_batch_size, 1);
-  RequireAtLeast("distserve.context_max_tokens_per_batch", context_max_tokens_per_batch, 1);
-  RequireAtLeast("distserve.decoding_max_batch_size", decoding_max_batch_size, 1);
-  RequireAtLeast("distserve.decoding_max_tokens_per_batch", decoding_max_tokens_per_batch, 1);
   const double share = waiting_block_prop_threshold;
   RequireField(share > 0 && share <= 1, "distserve.waiting_block_prop_threshold", share,
                "must be above 0 and at most 1");
-  RequireStepsInFlight("distserve.pipeline_parallel_size", pipeline_parallel_size);
-  RequireAtLeast("distserve.max_model_len", max_model_len, 0);
-}
-
-void DistServeConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void DistServeConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("distserve.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits DistServeConfig::Traits() const {

@@ -42,6 +42,7 @@
 
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/policy.h"
 
 namespace twin {
@@ -58,10 +59,10 @@ struct DistServeConfig {
   std::int32_t pipeline_parallel_size = 1;  // steps in flight, of disjoint batches
   std::int32_t max_model_len = 0;           // tokens of one request; 0 = the model's context
 
+  static constexpr ContextField kContextField = {"max_model_len", &DistServeConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   // None: a scheduling case has one engine.
   static std::span<const CaseName> CaseNames() { return {}; }
   bool operator==(const DistServeConfig&) const = default;

@@ -26,27 +26,13 @@ void RequireTime(const char* field, Duration time, Duration most) {
 std::span<const CaseName> FastServeConfig::CaseNames() { return kFastServeCaseNames; }
 
 void FastServeConfig::Validate() const {
-  RequireAtLeast("fastserve.max_batch_size", max_batch_size, 1);
-  RequireAtLeast("fastserve.max_tokens_per_batch", max_tokens_per_batch, 1);
-  RequireAtLeast("fastserve.max_model_len", max_model_len, 0);
   RequireField(num_queues >= 1 && num_queues <= 64, "fastserve.num_queues", num_queues,
                "must be 1 to 64");
-  RequireRatio("fastserve.threshold", threshold);
-  RequireAtLeast("fastserve.starvation_period", starvation_period, 1);
-  RequireAtLeast("fastserve.num_min_free_blocks_threshold", num_min_free_blocks_threshold, 0);
   RequireTime("fastserve.base_quantum_s", base_quantum, std::chrono::seconds(1'000));
   RequireTime("fastserve.prefill_s", prefill_time, std::chrono::seconds(1'000));
   RequireTime("fastserve.prefill_token_s", prefill_token_time, std::chrono::seconds(1));
   RequireTime("fastserve.starvation_threshold_s", starvation_threshold,
               std::chrono::seconds(1'000'000));
-}
-
-void FastServeConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void FastServeConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("fastserve.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits FastServeConfig::Traits() const {

@@ -35,6 +35,7 @@
 #include "core/id_map.h"
 #include "core/time.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/place_heap.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/waiting_queue.h"
@@ -59,10 +60,10 @@ struct FastServeConfig {
   bool proactive_offloading = true;
   std::int32_t num_min_free_blocks_threshold = 0;  // blocks kept free, if more than max_batch_size
 
+  static constexpr ContextField kContextField = {"max_model_len", &FastServeConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const FastServeConfig&) const = default;
 };

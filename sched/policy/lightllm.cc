@@ -30,19 +30,7 @@ CacheGrowth WholeGrowth(const Sequence& s, std::int32_t context) {
 std::span<const CaseName> LightllmConfig::CaseNames() { return kLightllmCaseNames; }
 
 void LightllmConfig::Validate() const {
-  RequireAtLeast("lightllm.running_max_req_size", running_max_req_size, 1);
-  RequireAtLeast("lightllm.batch_max_tokens", batch_max_tokens, 0);
-  RequireAtLeast("lightllm.max_waiting_iters", max_waiting_iters, 0);
-  RequireAtLeast("lightllm.max_model_len", max_model_len, 0);
   if (order) order->ValidateWithoutPreemption(kName);
-}
-
-void LightllmConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void LightllmConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("lightllm.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits LightllmConfig::Traits() const {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
@@ -38,10 +39,10 @@ struct LightllmConfig {
   std::int32_t max_model_len = 0;       // tokens of one request; 0 = the model's context
   std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
+  static constexpr ContextField kContextField = {"max_model_len", &LightllmConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const LightllmConfig&) const = default;
 };

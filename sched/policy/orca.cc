@@ -26,18 +26,7 @@ constexpr CaseName kOrcaCaseNames[] = {
 std::span<const CaseName> OrcaConfig::CaseNames() { return kOrcaCaseNames; }
 
 void OrcaConfig::Validate() const {
-  RequireStepsInFlight("orca.n_workers", n_workers);
-  RequireAtLeast("orca.max_bs", max_bs, 1);
-  RequireAtLeast("orca.max_model_len", max_model_len, 0);
   if (order) order->ValidateWithoutPreemption(kName);
-}
-
-void OrcaConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void OrcaConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("orca.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits OrcaConfig::Traits() const {

@@ -72,6 +72,7 @@ struct PolicyTraits {
   // The next step is planned before the drafts are known: it assumes drafts_max for each sequence
   // that emits. False: outcomes offer them.
   bool assumes_drafts = false;
+  std::int32_t drafts_off_from_running = 0;  // no drafts with so many running requests; 0 = always
   Delivery delivery = Delivery::kPerStep;
   ReleaseOrder release_order = ReleaseOrder::kBack;
 

@@ -1,5 +1,11 @@
 #include "sched/policy/registry.h"
 
+#include <fmt/format.h>
+
+#include <type_traits>
+
+#include "sched/policy/field_check.h"
+
 namespace twin {
 namespace {
 
@@ -15,6 +21,8 @@ std::unique_ptr<Policy> Make(const Config& config, const KvPoolConfig& kv) {
 }
 
 }  // namespace
+
+PolicyConfig PolicyFamily::Default() { return DefaultPolicyConfigs().front(); }
 
 std::vector<std::string_view> PolicyNames() {
   std::vector<std::string_view> names;
@@ -42,7 +50,7 @@ std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfi
   Validate(config);
   std::unique_ptr<Policy> policy;
   ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
-    if (const auto* held = std::get_if<typename Entry::Config>(&config)) {
+    if (const auto* const held = config.If<typename Entry::Config>()) {
       policy = Make<typename Entry::Config, typename Entry::Policy>(*held, kv);
     }
   });
@@ -50,41 +58,44 @@ std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfi
 }
 
 void Validate(const PolicyConfig& config) {
-  std::visit([](const auto& c) { c.Validate(); }, config);
+  VisitPolicy(config, [](const auto& c) { c.Validate(); });
 }
 
 void ValidateStartUp(const PolicyConfig& config) {
   Validate(config);
-  std::visit(
-      [](const auto& c) {
-        if constexpr (requires { c.ValidateStartUp(); }) c.ValidateStartUp();
-      },
-      config);
+  VisitPolicy(config, [](const auto& c) {
+    if constexpr (requires { c.ValidateStartUp(); }) c.ValidateStartUp();
+  });
 }
 
 void ResolveContext(PolicyConfig& config, std::int32_t model_tokens) {
-  std::visit([model_tokens](auto& c) { c.ResolveContext(model_tokens); }, config);
+  VisitPolicy(config, [model_tokens](auto& c) {
+    std::int32_t& tokens = c.*c.kContextField.tokens;
+    if (tokens == 0) tokens = model_tokens;
+    if constexpr (requires { c.ResolveBudget(); }) c.ResolveBudget();
+  });
 }
 
 void ValidateContext(const PolicyConfig& config, std::int32_t model_tokens) {
-  std::visit([model_tokens](const auto& c) { c.ValidateContext(model_tokens); }, config);
+  VisitPolicy(config, [model_tokens](const auto& c) {
+    RequireWithinModel(fmt::format("{}.{}", c.kName, c.kContextField.name),
+                       c.*c.kContextField.tokens, model_tokens);
+  });
 }
 
 bool SetSpeculation(PolicyConfig& config, const SpeculationRules& rules) {
-  return std::visit(
-      [&rules](auto& c) {
-        if constexpr (requires { c.speculation; }) {
-          c.speculation = rules;
-          return true;
-        } else {
-          return false;
-        }
-      },
-      config);
+  return VisitPolicy(config, [&rules](auto& c) {
+    if constexpr (requires { c.speculation; }) {
+      c.speculation = rules;
+      return true;
+    } else {
+      return false;
+    }
+  });
 }
 
 PolicyTraits TraitsOf(const PolicyConfig& config) {
-  return std::visit([](const auto& c) { return c.Traits(); }, config);
+  return VisitPolicy(config, [](const auto& c) { return c.Traits(); });
 }
 
 PolicyConfig DefaultPolicyConfig() { return VllmV1Config{}; }

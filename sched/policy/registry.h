@@ -7,31 +7,27 @@
 // A Config is an aggregate of parameters with
 //   kName                       its name in configurations
 //   Traits()                    safe for any values
-//   Validate()                  throws InputError unless the policy can decide with the values
+//   Validate()                  throws InputError unless the fields fit each other; the range of
+//                               each field stands in config/policy.proto
 //   ValidateStartUp()           optional: and what the original system refuses at its start
-//   ResolveContext(tokens)      sets limits that are left to the model (0)
-//   ValidateContext(tokens)     throws InputError if it allows longer requests than the model
+//   kContextField               the field that limits the tokens of a request (0 = the model's)
+//   ResolveBudget()             optional: sets a step limit that depends on that field
 //   CaseNames()                 its names in scheduling cases
 //   speculation                 optional: the member that SetSpeculation sets
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string_view>
+#include <optional>
 #include <type_traits>
-#include <variant>
-#include <vector>
+#include <utility>
 
-#include "sched/cache/kv_pool.h"
-#include "sched/policy/case_name.h"
+#include "core/check.h"
 #include "sched/policy/distserve.h"
 #include "sched/policy/fastserve.h"
 #include "sched/policy/lightllm.h"
 #include "sched/policy/orca.h"
-#include "sched/policy/policy.h"
+#include "sched/policy/policy_config.h"
 #include "sched/policy/sarathi.h"
 #include "sched/policy/sglang.h"
-#include "sched/policy/speculation.h"
 #include "sched/policy/splitfuse.h"
 #include "sched/policy/splitwise.h"
 #include "sched/policy/static_batching.h"
@@ -52,9 +48,7 @@ struct PolicyEntry {
 };
 
 template <class... Entries>
-struct PolicyRegistry {
-  using Config = std::variant<typename Entries::Config...>;
-};
+struct PolicyRegistry {};
 
 // The registry: a line a policy.
 // clang-format off
@@ -76,8 +70,6 @@ using Policies = PolicyRegistry<
     PolicyEntry<SplitwiseConfig, SplitwisePolicy>>;
 // clang-format on
 
-using PolicyConfig = Policies::Config;
-
 // Calls visit(Entry{}) for each policy, in the order of the registry.
 template <class... Entries, class Visit>
 void ForEachPolicy(PolicyRegistry<Entries...> /*registry*/, Visit&& visit) {
@@ -88,43 +80,24 @@ void ForEachPolicy(Visit&& visit) {
   ForEachPolicy(Policies{}, visit);
 }
 
-// In the order of the registry: the names in configurations, and each policy with its defaults.
-std::vector<std::string_view> PolicyNames();
-std::vector<PolicyConfig> DefaultPolicyConfigs();
-
-// One way to ask for a policy in a scheduling case.
-struct PolicyCase {
-  std::string_view policy;
-  CaseName name;
-};
-std::vector<PolicyCase> PolicyCases();
-
-// Throws InputError as Validate does, and where a limit that the policy cannot do without is left
-// to the model and ResolveContext has not been called.
-std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfig& kv);
-
-// Throws InputError (usage), "policy.FIELD: what is wrong, what is allowed", if the policy cannot
-// decide anything with the config.
-void Validate(const PolicyConfig& config);
-
-// Validate, and what the policy's own system refuses at its start.
-void ValidateStartUp(const PolicyConfig& config);
-
-// Sets the limits that the config leaves to the model (0). `model_tokens` >= 1: the positions of
-// the model.
-void ResolveContext(PolicyConfig& config, std::int32_t model_tokens);
-
-// Throws InputError (usage) if the config allows longer requests than the model has positions.
-void ValidateContext(const PolicyConfig& config, std::int32_t model_tokens);
-
-// Lets the policy speculate. Returns false and does nothing if its system is not known to do so.
-[[nodiscard]] bool SetSpeculation(PolicyConfig& config, const SpeculationRules& rules);
-
-// The traits of the policy that MakePolicy would make, without making it. Safe for any config,
-// also for one that Validate refuses.
-PolicyTraits TraitsOf(const PolicyConfig& config);
-
-// vLLM V1 with its defaults: what serves where nobody has named a policy.
-PolicyConfig DefaultPolicyConfig();
+// Calls visit(struct) with the struct that `config`, a PolicyConfig, holds, and returns the result.
+template <class Any, class Visit>
+auto VisitPolicy(Any& config, Visit&& visit) {
+  using Result = decltype(visit(std::declval<VllmV1Config&>()));
+  if constexpr (std::is_void_v<Result>) {
+    ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
+      if (auto* const held = config.template If<typename Entry::Config>()) visit(*held);
+    });
+  } else {
+    std::optional<Result> result;
+    ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
+      if (auto* const held = config.template If<typename Entry::Config>()) {
+        result.emplace(visit(*held));
+      }
+    });
+    CHECK(result.has_value());
+    return *std::move(result);
+  }
+}
 
 }  // namespace twin

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/slack_chunking.h"
@@ -61,10 +62,10 @@ struct SarathiConfig {
   std::optional<OrderConfig> order = {};             // of admission, not Sarathi-Serve's
   std::optional<SlackChunking> slack_chunking = {};  // Niyama; with an order by deadlines
 
+  static constexpr ContextField kContextField = {"max_model_len", &SarathiConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const SarathiConfig&) const = default;
 };

@@ -23,18 +23,7 @@ SplitFuseConfig Effective(SplitFuseConfig config) {
 std::span<const CaseName> SplitFuseConfig::CaseNames() { return kSplitFuseCaseNames; }
 
 void SplitFuseConfig::Validate() const {
-  RequireAtLeast("splitfuse.max_ragged_batch_size", max_ragged_batch_size, 1);
-  RequireAtLeast("splitfuse.max_ragged_sequence_count", max_ragged_sequence_count, 1);
-  RequireAtLeast("splitfuse.max_length", max_length, 0);
   if (order) order->ValidateWithoutPreemption(kName);
-}
-
-void SplitFuseConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_length == 0) max_length = model_tokens;
-}
-
-void SplitFuseConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("splitfuse.max_length", max_length, model_tokens);
 }
 
 PolicyTraits SplitFuseConfig::Traits() const {

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/starvation_watch.h"
@@ -39,10 +40,10 @@ struct SplitFuseConfig {
   std::int32_t max_length = 0;                   // prompt limit; 0 = the model's context
   std::optional<OrderConfig> order = {};         // of new prompts, not DeepSpeed-MII's
 
+  static constexpr ContextField kContextField = {"max_length", &SplitFuseConfig::max_length};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const SplitFuseConfig&) const = default;
 };

@@ -48,6 +48,7 @@
 #include "core/id_map.h"
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/policy.h"
 
 namespace twin {
@@ -60,10 +61,10 @@ struct SplitwiseConfig {
   std::int32_t max_preemptions = 4;      // steps that may leave a request out before it comes first
   std::int32_t max_model_len = 0;        // tokens of one request; 0 = the model's context
 
+  static constexpr ContextField kContextField = {"max_model_len", &SplitwiseConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const SplitwiseConfig&) const = default;
 };

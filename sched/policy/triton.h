@@ -32,6 +32,7 @@
 
 #include "sched/policy/case_name.h"
 #include "sched/policy/closed_batch.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
@@ -56,10 +57,10 @@ struct TritonConfig {
   std::int32_t max_model_len = 0;                   // 0 = the model's context
   std::optional<OrderConfig> order = std::nullopt;  // unset: by level and arrival
 
+  static constexpr ContextField kContextField = {"max_model_len", &TritonConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const TritonConfig&) const = default;
 };

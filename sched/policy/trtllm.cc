@@ -18,10 +18,6 @@ constexpr CaseName kTrtllmCaseNames[] = {{.name = "trtllm"}};
 std::span<const CaseName> TrtllmConfig::CaseNames() { return kTrtllmCaseNames; }
 
 void TrtllmConfig::Validate() const {
-  RequireAtLeast("trtllm.max_batch_size", max_batch_size, 1);
-  RequireAtLeast("trtllm.max_num_tokens", max_num_tokens, 1);
-  RequireAtLeast("trtllm.chunk_unit_size", chunk_unit_size, 0);
-  RequireAtLeast("trtllm.max_seq_len", max_seq_len, 0);
   RequireDrafts(kName, speculation);
   if (order) order->ValidateWithoutPreemption(kName);
   // Otherwise a decode with all its drafts fits into no step.
@@ -32,14 +28,6 @@ void TrtllmConfig::Validate() const {
     RequireField(chunk_unit_size <= max_num_tokens, "trtllm.chunk_unit_size", chunk_unit_size,
                  AtMostField("max_num_tokens", max_num_tokens));
   }
-}
-
-void TrtllmConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_seq_len == 0) max_seq_len = model_tokens;
-}
-
-void TrtllmConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("trtllm.max_seq_len", max_seq_len, model_tokens);
 }
 
 PolicyTraits TrtllmConfig::Traits() const {

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
@@ -59,10 +60,10 @@ struct TrtllmConfig {
   SpeculationRules speculation = {};
   std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
+  static constexpr ContextField kContextField = {"max_seq_len", &TrtllmConfig::max_seq_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const TrtllmConfig&) const = default;
 };

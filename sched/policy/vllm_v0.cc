@@ -42,9 +42,6 @@ std::span<const CaseName> VllmV0Config::CaseNames() { return kVllmV0CaseNames; }
 
 void VllmV0Config::Validate() const {
   RequireAtLeast("vllm_v0.max_num_batched_tokens", max_num_batched_tokens, 0);
-  RequireAtLeast("vllm_v0.max_num_seqs", max_num_seqs, 1);
-  RequireAtLeast("vllm_v0.max_model_len", max_model_len, 0);
-  RequireShare("vllm_v0.watermark", watermark);
   RequireDrafts(kName, speculation);
   const std::int32_t off = speculative_disable_by_batch_size;
   RequireField(off == 0 || off >= 2, "vllm_v0.speculative_disable_by_batch_size", off,
@@ -63,14 +60,7 @@ void VllmV0Config::ValidateStartUp() const {
                AtLeastField("max_model_len", max_model_len) + " unless enable_chunked_prefill");
 }
 
-void VllmV0Config::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-  max_num_batched_tokens = Budget(*this);
-}
-
-void VllmV0Config::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("vllm_v0.max_model_len", max_model_len, model_tokens);
-}
+void VllmV0Config::ResolveBudget() { max_num_batched_tokens = Budget(*this); }
 
 PolicyTraits VllmV0Config::Traits() const {
   PolicyTraits traits;
@@ -88,6 +78,7 @@ PolicyTraits VllmV0Config::Traits() const {
         std::min<std::int64_t>(most, std::numeric_limits<std::int32_t>::max()));
     traits.sized_for_tokens = Budget(*this);
     traits.drafts_max = speculation.num_speculative_tokens;
+    traits.drafts_off_from_running = speculative_disable_by_batch_size;
   }
   traits.sequences_per_step_max = max_num_seqs;
   traits.first_come_first_served = policy == QueueOrder::kFcfs;

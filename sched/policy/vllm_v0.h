@@ -35,6 +35,7 @@
 #include "core/id_map.h"
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/speculation.h"
@@ -61,11 +62,13 @@ struct VllmV0Config {
   std::int32_t speculative_disable_by_batch_size = 0;
   SpeculationRules speculation = {};
 
+  static constexpr ContextField kContextField = {"max_model_len", &VllmV0Config::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
   void ValidateStartUp() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
+  // max_num_batched_tokens, once max_model_len is known.
+  void ResolveBudget();
   static std::span<const CaseName> CaseNames();
   bool operator==(const VllmV0Config&) const = default;
 };

@@ -42,6 +42,7 @@
 #include "core/id_map.h"
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/speculation.h"
@@ -82,11 +83,11 @@ struct VllmV1Config {
   std::optional<OrderConfig> order = {};       // not vLLM's; with kFcfs as `policy`
   SpeculationRules speculation = {};
 
+  static constexpr ContextField kContextField = {"max_model_len", &VllmV1Config::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
   void ValidateStartUp() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const VllmV1Config&) const = default;
 };

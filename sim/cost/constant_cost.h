@@ -3,11 +3,14 @@
 
 #include <span>
 
+#include "sim/cost/cost_traits.h"
 #include "sim/cost/step_cost.h"
 
 namespace twin::sim {
 
 struct ConstantCostConfig {
+  static constexpr CostTraits kCostTraits = {.name = "constant", .has_proven_bounds = true};
+
   Duration host_time{0};
   Duration step_time = std::chrono::milliseconds(10);  // on the device, all stages together
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "sim/cost/cost_traits.h"
 
 namespace twin::sim {
 
@@ -40,6 +41,8 @@ struct AttentionPart {
 };
 
 struct FittedCostConfig {
+  static constexpr CostTraits kCostTraits = {.name = "fitted"};
+
   // What was measured. Only models with the same parameters and formats are predicted.
   std::string model;
   std::int64_t parameters = 0;

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "sim/cost/cost_traits.h"
 #include "sim/cost/step_cost.h"
 #include "sim/cost/swap_cost.h"
 
@@ -15,6 +16,8 @@ namespace twin::sim {
 // Padding is charged as prefill tokens in a step with prefill, and as decodes otherwise. The
 // defaults describe no machine.
 struct LinearCostConfig {
+  static constexpr CostTraits kCostTraits = {.name = "linear", .has_proven_bounds = true};
+
   double host_s = 0;
   double host_per_item_s = 0;  // requests in the step
   double base_s = 0;

@@ -1,30 +1,36 @@
-// All cost models, by configuration.
+// Every cost model that can be named in a configuration. A line here adds a cost model.
+//
+// Its config is an aggregate of settings with
+//   kCostTraits                 its name and traits (cost_traits.h)
+//   Resolve(context)            optional: sets what is left to the policy and the device
+//   draw_seed                   optional: the number of a draw of its errors
+//   boundary()                  optional: the delays that its profile holds
+//   EstimatedPartsWarning()     optional
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <variant>
-
-#include "core/hardware_spec.h"
-#include "core/model_spec.h"
 #include "sim/cost/constant_cost.h"
+#include "sim/cost/cost_config.h"
 #include "sim/cost/fitted_config.h"
 #include "sim/cost/linear_cost.h"
 #include "sim/cost/roofline_config.h"
-#include "sim/cost/step_cost.h"
 #include "sim/devices/profile_config.h"
-#include "sim/devices/stage_cache.h"
 
 namespace twin::sim {
 
-using CostConfig = std::variant<ConstantCostConfig, LinearCostConfig, RooflineCostConfig,
-                                FittedCostConfig, ProfileCostConfig>;
+template <class... Configs>
+struct CostRegistry {};
 
-// `kv_block_bytes` is one rank's. `stages` keeps what models of the same system share; null:
-// nothing is shared. Throws InputError (usage) if the configuration, a spec or the split is
-// invalid.
-std::unique_ptr<StepCost> MakeStepCost(const CostConfig& config, const ModelSpec& model,
-                                       const HardwareSpec& hardware, const Parallelism& parallelism,
-                                       std::int64_t kv_block_bytes, StageCache* stages = nullptr);
+using Costs = CostRegistry<ConstantCostConfig, LinearCostConfig, RooflineCostConfig,
+                           FittedCostConfig, ProfileCostConfig>;
+
+// Calls visit(Config{}) for the settings of each cost model, in the order of the registry.
+template <class... Configs, class Visit>
+void ForEachCost(CostRegistry<Configs...> /*registry*/, Visit&& visit) {
+  (visit(Configs{}), ...);
+}
+template <class Visit>
+void ForEachCost(Visit&& visit) {
+  ForEachCost(Costs{}, visit);
+}
 
 }  // namespace twin::sim

@@ -3,9 +3,16 @@
 
 #include <cstdint>
 
+#include "sim/cost/cost_traits.h"
+
 namespace twin::sim {
 
 struct RooflineCostConfig {
+  static constexpr CostTraits kCostTraits = {.name = "roofline",
+                                             .prices_drafts = true,
+                                             .has_proven_bounds = true,
+                                             .reads_data_sheet = true};
+
   // GEMM rows are charged in multiples of this many tokens (128 is a common tile); 1 = no tiles.
   std::int32_t gemm_tile_tokens = 1;
   // Prefill and decode attention of a mixed step run at the same time; if false, one after the

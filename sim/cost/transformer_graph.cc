@@ -212,8 +212,8 @@ class StageBuilder {
   }
 
   void AddEmbedding() {
-    const auto row_bytes =
-        static_cast<double>(ByteSize(EndsFormat(model_.weight_dtype))) + make_.activation_bytes();
+    const auto row_bytes = static_cast<double>(ByteSize(EmbeddingFormat(model_.weight_dtype))) +
+                           make_.activation_bytes();
     Append(make_.Elementwise("embedding", Feature::kTokens,
                              static_cast<double>(model_.hidden) * row_bytes, 0));
     AddAllReduce("embedding_all_reduce", 1);
@@ -289,7 +289,7 @@ class StageBuilder {
                                   .n = share,
                                   .compute_rows = Feature::kEmittingItems,
                                   .moved_rows = Feature::kEmittingItems,
-                                  .weights = EndsFormat(model_.weight_dtype)}));
+                                  .weights = EmbeddingFormat(model_.weight_dtype)}));
     if (parallelism_.tensor > 1) {
       const double bytes = (ranks - 1) / ranks * vocab * make_.activation_bytes();
       Append(make_.Transfer("logits_all_gather", Feature::kEmittingItems, bytes, ranks - 1,

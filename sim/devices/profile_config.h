@@ -6,11 +6,17 @@
 #include <optional>
 #include <string>
 
+#include "sim/cost/cost_traits.h"
 #include "sim/devices/operations/device_profile.h"
 
 namespace twin::sim {
 
+struct CostContext;
+
 struct ProfileCostConfig {
+  static constexpr CostTraits kCostTraits = {
+      .name = "profile", .prices_drafts = true, .is_measured = true};
+
   std::string profile;  // a kind of device, or a folder; empty: that of the hardware
   // The profile as run::Resolve read it; null: no profile, all follows from the data sheet.
   std::shared_ptr<const DeviceProfile> device;
@@ -40,6 +46,14 @@ struct ProfileCostConfig {
   std::optional<double> layer_launch_s;
   std::optional<double> host_s;
   std::optional<double> host_per_item_s;
+
+  // Fills in profile, device, engine and captured_size_max. Throws what read_profile throws.
+  void Resolve(const CostContext& context);
+  [[nodiscard]] const BoundaryProfile* boundary() const {
+    return device ? &device->boundary : nullptr;
+  }
+  // As EstimatedPartsWarning() (sim/cost/cost_config.h).
+  [[nodiscard]] std::string EstimatedPartsWarning() const;
 
   bool operator==(const ProfileCostConfig&) const = default;
 };

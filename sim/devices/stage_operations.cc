@@ -193,7 +193,7 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
   layer_products_ = LayerProducts(gemm, model, parallelism, format_);
   if (stage == parallelism.pipeline - 1) {
     head_product_.emplace(gemm.Curve(RoundedShare(model.vocab, parallelism), model.hidden,
-                                     FormatOf(EndsFormat(model.weight_dtype))));
+                                     FormatOf(EmbeddingFormat(model.weight_dtype))));
   }
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const auto operation = static_cast<OperationClass>(i);

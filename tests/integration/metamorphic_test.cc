@@ -18,6 +18,7 @@
 
 #include "core/check.h"
 #include "core/hash.h"
+#include "sched/policy/registry.h"
 #include "tests/support/hostile_policies.h"
 #include "tests/support/simulated_run.h"
 
@@ -123,28 +124,26 @@ void DoubleTimes(OrderConfig& order) {
 
 // Parameters that are times.
 void DoubleTimes(PolicyConfig& config) {
-  std::visit(
-      [](auto& c) {
-        if constexpr (requires { c.order->ageing; }) {
-          if (c.order) DoubleTimes(*c.order);
-        }
-        if constexpr (requires { c.slack_chunking; }) {
-          if (!c.slack_chunking) return;
-          Double(c.slack_chunking->step_time);
-          Double(c.slack_chunking->token_time);
-          Double(c.slack_chunking->context_token_time);
-        }
-        if constexpr (requires { c.max_queue_delay_microseconds; }) {
-          c.max_queue_delay_microseconds *= 2;
-        }
-        if constexpr (requires { c.base_quantum; }) {
-          Double(c.base_quantum);
-          Double(c.prefill_time);
-          Double(c.prefill_token_time);
-          Double(c.starvation_threshold);
-        }
-      },
-      config);
+  VisitPolicy(config, [](auto& c) {
+    if constexpr (requires { c.order->ageing; }) {
+      if (c.order) DoubleTimes(*c.order);
+    }
+    if constexpr (requires { c.slack_chunking; }) {
+      if (!c.slack_chunking) return;
+      Double(c.slack_chunking->step_time);
+      Double(c.slack_chunking->token_time);
+      Double(c.slack_chunking->context_token_time);
+    }
+    if constexpr (requires { c.max_queue_delay_microseconds; }) {
+      c.max_queue_delay_microseconds *= 2;
+    }
+    if constexpr (requires { c.base_quantum; }) {
+      Double(c.base_quantum);
+      Double(c.prefill_time);
+      Double(c.prefill_token_time);
+      Double(c.starvation_threshold);
+    }
+  });
 }
 
 class MetamorphicTest : public ::testing::TestWithParam<PolicyMode> {};

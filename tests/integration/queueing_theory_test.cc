@@ -273,8 +273,8 @@ TEST_P(LittlesLawTest, RequestsInTheSystemAddUpToTheirSojourns) {
   workload.shape.prompt = Uniform(1, 100);
   workload.shape.output = Uniform(1, 60);
   PolicyConfig policy = GetParam().policy;
-  if (auto* one = std::get_if<StaticConfig>(&policy)) *one = {false, 4, 160};
-  if (auto* batcher = std::get_if<TritonConfig>(&policy)) {
+  if (auto* one = policy.If<StaticConfig>()) *one = {false, 4, 160};
+  if (auto* batcher = policy.If<TritonConfig>()) {
     batcher->max_batch_size = 4;
     batcher->max_queue_delay_microseconds = 1'000;
     batcher->padded = false;

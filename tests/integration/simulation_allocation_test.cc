@@ -141,7 +141,7 @@ std::vector<Case> Cases() {
   for (const PolicyConfig& config : DefaultPolicyConfigs()) {
     cases.push_back({std::string(TraitsOf(config).name), config});
     // By default requests starve for seconds, and the window of live requests still grows.
-    if (auto* fastserve = std::get_if<FastServeConfig>(&cases.back().policy)) {
+    if (auto* fastserve = cases.back().policy.If<FastServeConfig>()) {
       fastserve->starvation_period = 10;
       fastserve->starvation_threshold = std::chrono::milliseconds(100);
     }

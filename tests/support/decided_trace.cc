@@ -6,6 +6,7 @@
 
 #include "core/hash.h"
 #include "sched/engine.h"
+#include "sched/policy/policy_config.h"
 #include "sched/serve.h"
 #include "sched/world.h"
 

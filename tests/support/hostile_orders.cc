@@ -7,6 +7,10 @@
 #include <variant>
 
 #include "core/check.h"
+#include "sched/policy/fastserve.h"
+#include "sched/policy/registry.h"
+#include "sched/policy/sarathi.h"
+#include "sched/policy/vllm_v1.h"
 
 namespace twin::testing {
 namespace {
@@ -57,12 +61,10 @@ constexpr std::string_view kCores[] = {"vllm_v1_033",
 
 DrawnPolicy Ordered(DrawnPolicy drawn, const OrderConfig& order) {
   drawn.priorities = true;
-  std::visit(
-      [&](auto& config) {
-        if constexpr (requires { config.order; }) config.order = order;
-        if constexpr (requires { config.priority_levels; }) config.priority_levels = 0;
-      },
-      drawn.config);
+  VisitPolicy(drawn.config, [&](auto& config) {
+    if constexpr (requires { config.order; }) config.order = order;
+    if constexpr (requires { config.priority_levels; }) config.priority_levels = 0;
+  });
   return drawn;
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "sched/policy/registry.h"
 #include "tests/support/hostile_orders.h"
 #include "tests/support/hostile_servers.h"
 
@@ -283,12 +284,12 @@ std::vector<PolicyMode> MakeModes() {
   using Scheduler = SarathiConfig::Scheduler;
   add("sarathi_vllm", [](Random& r, std::int32_t t) {
     DrawnPolicy drawn = DrawSarathi(r, t, 1, false);
-    std::get<SarathiConfig>(drawn.config).scheduler = Scheduler::kVllm;
+    drawn.config.Get<SarathiConfig>().scheduler = Scheduler::kVllm;
     return drawn;
   });
   add("sarathi_simple_chunking", [](Random& r, std::int32_t t) {
     DrawnPolicy drawn = DrawSarathi(r, t, 1, false);
-    std::get<SarathiConfig>(drawn.config).scheduler = Scheduler::kSimpleChunking;
+    drawn.config.Get<SarathiConfig>().scheduler = Scheduler::kSimpleChunking;
     return drawn;
   });
   add("sarathi_dynamic", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 1, true); });

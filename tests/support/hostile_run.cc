@@ -9,6 +9,7 @@
 #include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"
 #include "sched/cluster.h"
+#include "sched/policy/policy_config.h"
 #include "sched/serve.h"
 
 namespace twin::testing {

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "sched/policy/registry.h"
+
 namespace twin::testing {
 namespace {
 

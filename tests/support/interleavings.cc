@@ -11,6 +11,10 @@
 
 #include "core/check.h"
 #include "core/hash.h"
+#include "sched/policy/fastserve.h"
+#include "sched/policy/policy_config.h"
+#include "sched/policy/registry.h"
+#include "sched/policy/triton.h"
 
 namespace twin::testing {
 namespace {
@@ -25,19 +29,16 @@ constexpr std::int32_t kLongest = 400;  // happenings; far more than any run nee
 
 // Policies for which time passes; others see no clock.
 bool ReadsTheClock(const PolicyConfig& config) {
-  return std::visit(
-      [](const auto& c) {
-        using Config = std::decay_t<decltype(c)>;
-        if constexpr (std::is_same_v<Config, TritonConfig> ||
-                      std::is_same_v<Config, FastServeConfig>) {
-          return true;
-        } else if constexpr (requires { c.order; }) {
-          return c.order.has_value();
-        } else {
-          return false;
-        }
-      },
-      config);
+  return VisitPolicy(config, [](const auto& c) {
+    using Config = std::decay_t<decltype(c)>;
+    if constexpr (std::is_same_v<Config, TritonConfig> || std::is_same_v<Config, FastServeConfig>) {
+      return true;
+    } else if constexpr (requires { c.order; }) {
+      return c.order.has_value();
+    } else {
+      return false;
+    }
+  });
 }
 
 std::uint64_t HashOf(const StepPlan& plan) {

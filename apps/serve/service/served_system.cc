@@ -18,6 +18,7 @@
 #include "run/real/machine_gpus.h"
 #include "run/real/model_device.h"
 #include "run/real/real_system.h"
+#include "sched/policy/registry.h"
 #include "sim/world/emulated_world.h"
 #include "sim/world/wall_clock.h"
 
@@ -25,47 +26,44 @@ namespace twin::run {
 namespace {
 
 bool OrdersByPriority(const PolicyConfig& policy) {
-  return std::visit(
-      [](const auto& config) {
-        bool reads = false;
-        if constexpr (requires { config.order->kind; }) {
-          reads = config.order && config.order->kind == OrderConfig::Kind::kPriority;
-        }
-        if constexpr (requires { config.policy == QueueOrder::kPriority; }) {
-          reads = reads || config.policy == QueueOrder::kPriority;
-        }
-        if constexpr (requires { config.enable_priority_scheduling; }) {
-          reads = reads || config.enable_priority_scheduling;
-        }
-        if constexpr (requires { config.priority_levels; }) {
-          reads = reads || config.priority_levels > 0;
-        }
-        return reads;
-      },
-      policy);
+  return VisitPolicy(policy, [](const auto& config) {
+    bool reads = false;
+    if constexpr (requires { config.order->kind; }) {
+      reads = config.order && config.order->kind == OrderConfig::Kind::kPriority;
+    }
+    if constexpr (requires { config.policy == QueueOrder::kPriority; }) {
+      reads = reads || config.policy == QueueOrder::kPriority;
+    }
+    if constexpr (requires { config.enable_priority_scheduling; }) {
+      reads = reads || config.enable_priority_scheduling;
+    }
+    if constexpr (requires { config.priority_levels; }) {
+      reads = reads || config.priority_levels > 0;
+    }
+    return reads;
+  });
 }
 
 std::optional<TgiBatches> TgiBatchesOf(const Deployment& deployment) {
   if (deployment.config.own_policy != nullptr) return std::nullopt;
-  return std::visit(
-      [&](const auto& config) -> std::optional<TgiBatches> {
-        if constexpr (requires { config.Options().waiting_served_ratio; }) {
-          const TgiRouterOptions options = config.Options();
-          const KvPoolConfig& kv = deployment.engine.kv;
-          const std::int64_t all = std::int64_t{kv.blocks} * kv.block_size;
-          return TgiBatches{.max_total_tokens = options.max_batch_total_tokens > 0
-                                                    ? options.max_batch_total_tokens
-                                                    : all,
-                            .max_waiting_tokens = options.max_waiting_tokens,
-                            .chunks_prefills = options.chunks_prefills};
-        } else {
-          return std::nullopt;
-        }
-      },
-      deployment.config.policy);
+  return VisitPolicy(deployment.config.policy,
+                     [&](const auto& config) -> std::optional<TgiBatches> {
+                       if constexpr (requires { config.Options().waiting_served_ratio; }) {
+                         const TgiRouterOptions options = config.Options();
+                         const KvPoolConfig& kv = deployment.engine.kv;
+                         const std::int64_t all = std::int64_t{kv.blocks} * kv.block_size;
+                         return TgiBatches{.max_total_tokens = options.max_batch_total_tokens > 0
+                                                                   ? options.max_batch_total_tokens
+                                                                   : all,
+                                           .max_waiting_tokens = options.max_waiting_tokens,
+                                           .chunks_prefills = options.chunks_prefills};
+                       } else {
+                         return std::nullopt;
+                       }
+                     });
 }
 
-// What both kinds of systems have in common.
+// The parts of the description that both kinds of systems share.
 ServedModel Describe(const Deployment& deployment) {
   const ExperimentConfig& config = deployment.config;
   const std::filesystem::path name(config.system.model);
@@ -133,7 +131,7 @@ class EmulatedSystem final : public ServedSystem {
   }
 
  private:
-  // Real clients have a boundary of their own.
+  // Real clients have delays of their own.
   static ExperimentConfig WithoutBoundary(ExperimentConfig config) {
     config.system.boundary = sim::BoundaryConfig{};
     return config;
@@ -149,7 +147,7 @@ class EmulatedSystem final : public ServedSystem {
   std::optional<LatenessMeter> lateness_;
 };
 
-// Passes measured times and tokens to those who want them.
+// Passes measured times to the totals of parts, and tokens to the answers.
 class MeasuredSteps final : public exec::RealWorldListener {
  public:
   MeasuredSteps(PartTotals& parts, Answers& answers) : parts_(parts), answers_(answers) {}
@@ -253,7 +251,7 @@ class RealSystem final : public ServedSystem {
   std::optional<MeasuredSteps> listener_;
   MachineLoadMeter load_;
   exec::LapTimer::Clock::time_point start_;
-  std::optional<exec::RealWorld> world_;  // the last member: its threads borrow the others
+  std::optional<exec::RealWorld> world_;  // last: its threads borrow the other members
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "exec/generation.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/golden/models/reference_generation.h"
 #include "tests/golden/models/reference_model.h"
 
@@ -63,7 +64,7 @@ void ExpectDraftsToChangeNothing(const std::filesystem::path& directory) {
   const ReferenceModel reference = ReadReference(directory);
   exec::GenerationOptions options = SmallChunks(DType::kFp32, exec::KeptLogits::kLast);
   const auto plain = GenerateFor(reference, DType::kFp32, options, testing::LoadOnCpu);
-  std::get<VllmV1Config>(options.policy).speculation.num_speculative_tokens = 3;
+  options.policy.Get<VllmV1Config>().speculation.num_speculative_tokens = 3;
   options.ngram = {.lookup_min = 1, .lookup_max = 3};
   const auto drafted = GenerateFor(reference, DType::kFp32, options, testing::LoadOnCpu);
   for (std::size_t i = 0; i < plain.size(); ++i) {
@@ -81,7 +82,7 @@ void ExpectDraftModelToChangeNothing(const std::filesystem::path& directory) {
   const exec::ModelConfig config = exec::ReadModelConfig(directory);
   const auto draft =
       testing::LoadOnCpu({directory, config, DType::kBf16, config.shape.max_position}, pool);
-  auto& policy = std::get<VllmV1Config>(options.policy);
+  auto& policy = options.policy.Get<VllmV1Config>();
   policy.speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 3};
   options.draft_model = draft.get();
   const auto drafted = GenerateFor(reference, DType::kFp32, options, testing::LoadOnCpu);

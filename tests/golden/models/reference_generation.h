@@ -17,6 +17,7 @@
 #include "exec/generation.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/golden/models/reference_model.h"
 
 namespace twin::testing {
@@ -72,7 +73,7 @@ inline exec::GenerationOptions StepsOf(const ReferenceModel& reference, DType dt
   exec::GenerationOptions options = SmallChunks(dtype, keep);
   const auto asked = reference.facts.find("generation");
   if (asked == reference.facts.end()) return options;
-  auto& policy = std::get<VllmV1Config>(options.policy);
+  auto& policy = options.policy.Get<VllmV1Config>();
   policy.max_num_batched_tokens = asked->at("max_num_batched_tokens").get<std::int32_t>();
   policy.max_num_seqs = asked->at("max_num_seqs").get<std::int32_t>();
   options.block_size = asked->at("block_size").get<std::int32_t>();

@@ -12,6 +12,8 @@
 #include "config/profile_file.h"
 #include "core/input_error.h"
 #include "run/simulation.h"
+#include "sched/policy/orca.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/unit/apps/study_folder.h"
 
 namespace twin::run {
@@ -52,7 +54,7 @@ TEST_F(StudyTest, AGridHasAllCombinationsAndTheLastAxisIsTheFastest) {
                                            ElementsAre("4.5", "4"), ElementsAre("4.5", "16")));
   const ExperimentConfig config = study.ConfigOf(4);
   EXPECT_EQ(config.workload.arrivals.rate, 4.5);
-  EXPECT_EQ(std::get<VllmV1Config>(config.policy).max_num_seqs, 4);
+  EXPECT_EQ(config.policy.Get<VllmV1Config>().max_num_seqs, 4);
   EXPECT_EQ(config.seed, 3u);
 }
 
@@ -82,15 +84,15 @@ TEST_F(StudyTest, SeveralExperimentsAreTheSlowestAxis) {
   EXPECT_THAT(study.columns(), ElementsAre("base", "workload.requests"));
   EXPECT_EQ(study.points(), 4u);
   EXPECT_THAT(study.ValuesOf(2), ElementsAre("orca.textproto", "5"));
-  EXPECT_TRUE(std::holds_alternative<OrcaConfig>(study.ConfigOf(2).policy));
+  EXPECT_NE(study.ConfigOf(2).policy.If<OrcaConfig>(), nullptr);
 }
 
 TEST_F(StudyTest, WholeMessagesAndWordsAreValues) {
   const Study study = Make(R"(base: "vllm.textproto"
     axis { path: "policy" values: [orca, "vllm_v1 { max_num_seqs: 2 }"] }
     axis { path: "workload.arrivals.kind" values: [constant] })");
-  EXPECT_TRUE(std::holds_alternative<OrcaConfig>(study.ConfigOf(0).policy));
-  EXPECT_EQ(std::get<VllmV1Config>(study.ConfigOf(1).policy).max_num_seqs, 2);
+  EXPECT_NE(study.ConfigOf(0).policy.If<OrcaConfig>(), nullptr);
+  EXPECT_EQ(study.ConfigOf(1).policy.Get<VllmV1Config>().max_num_seqs, 2);
 }
 
 TEST_F(StudyTest, ALatinHypercubeHasOnePointInEachInterval) {

@@ -13,8 +13,11 @@
 #include "apps/validate/validation_report.h"
 #include "core/input_error.h"
 #include "run/record/recording_world.h"
+#include "sched/policy/policy_config.h"
+#include "sched/policy/vllm_v1.h"
 #include "sched/serve.h"
 #include "sim/cost/constant_cost.h"
+#include "sim/cost/fitted_config.h"
 #include "tests/support/simulated_run.h"
 #include "tests/support/unique_name.h"
 

@@ -8,6 +8,7 @@
 
 #include "config/experiment_config.h"
 #include "core/input_error.h"
+#include "sim/cost/fitted_config.h"
 #include "tests/support/unique_name.h"
 
 namespace twin {

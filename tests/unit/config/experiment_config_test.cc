@@ -17,6 +17,9 @@
 #include "config/text_message.h"
 #include "core/input_error.h"
 #include "core/model_presets.h"
+#include "sched/policy/registry.h"
+#include "sim/cost/constant_cost.h"
+#include "sim/cost/roofline_config.h"
 
 namespace twin {
 namespace {
@@ -78,14 +81,14 @@ TEST_F(ExperimentConfigTest, ReadsEveryLayersConfig) {
   const ExperimentConfig config = Read("small.textproto");
   EXPECT_EQ(config.name, "small");
   EXPECT_EQ(config.seed, 7u);
-  EXPECT_TRUE(std::holds_alternative<SimulatedWorldConfig>(config.world));
+  EXPECT_TRUE(IsSimulated(config.world));
   EXPECT_EQ(config.workload.requests, 100);
   EXPECT_EQ(config.workload.arrivals.kind, ArrivalConfig::Kind::kPoisson);
   EXPECT_EQ(config.workload.shape.output.sigma, 0.5);
-  EXPECT_EQ(std::get<VllmV1Config>(config.policy).max_num_seqs, 64);
+  EXPECT_EQ(config.policy.Get<VllmV1Config>().max_num_seqs, 64);
   EXPECT_EQ(config.system.model_spec, ModelPreset("llama-3-8b"));
   EXPECT_EQ(config.system.hardware_spec, HardwarePreset("h100-sxm"));
-  EXPECT_TRUE(std::holds_alternative<sim::RooflineCostConfig>(config.cost));
+  EXPECT_NE(config.cost.If<sim::RooflineCostConfig>(), nullptr);
 }
 
 TEST_F(ExperimentConfigTest, TakesMemoryLimitsFromThePolicyUnlessTheyAreGiven) {
@@ -112,10 +115,10 @@ TEST_F(ExperimentConfigTest, AppliesOverridesInOrder) {
                                "workload.classes[0].weight=2", "workload.shape={}"});
   EXPECT_EQ(config.seed, 9u);
   EXPECT_EQ(config.workload.requests, 6);
-  EXPECT_EQ(std::get<VllmV0Config>(config.policy).max_num_seqs, 8);
+  EXPECT_EQ(config.policy.Get<VllmV0Config>().max_num_seqs, 8);
   EXPECT_EQ(config.name, "quick look");
   EXPECT_EQ(std::get<RealWorldConfig>(config.world).device, RealWorldConfig::Device::kCuda);
-  EXPECT_TRUE(std::holds_alternative<sim::ConstantCostConfig>(config.cost));
+  EXPECT_NE(config.cost.If<sim::ConstantCostConfig>(), nullptr);
   ASSERT_EQ(config.workload.classes.size(), 1u);
   EXPECT_EQ(config.workload.classes[0].weight, 2);
 }
@@ -171,7 +174,7 @@ TEST_F(ExperimentConfigTest, LaysAFileOverItsBase) {
         "workload { arrivals { rate: 5 } }");
   const ExperimentConfig config = Read("deeper/upper.textproto");
   EXPECT_EQ(config.seed, 8u);
-  EXPECT_EQ(std::get<OrcaConfig>(config.policy).max_bs, 4);
+  EXPECT_EQ(config.policy.Get<OrcaConfig>().max_bs, 4);
   EXPECT_EQ(config.workload.requests, 100);
   EXPECT_EQ(config.workload.arrivals.rate, 5);
   EXPECT_EQ(config.workload.arrivals.kind, ArrivalConfig::Kind::kPoisson);
@@ -185,7 +188,7 @@ TEST_F(ExperimentConfigTest, RefusesAnotherPolicyThanThatOfTheBaseUnlessTheFileD
                     HasSubstr("unset")));
   Write("sarathi.textproto",
         "base: \"small.textproto\" unset: \"policy\" policy { sarathi { chunk_size: 512 } }");
-  EXPECT_EQ(std::get<SarathiConfig>(Read("sarathi.textproto").policy).chunk_size, 512);
+  EXPECT_EQ(Read("sarathi.textproto").policy.Get<SarathiConfig>().chunk_size, 512);
 }
 
 TEST_F(ExperimentConfigTest, DropsFieldsOfItsBase) {

@@ -11,6 +11,9 @@
 
 #include "config/experiment_config.h"
 #include "core/input_error.h"
+#include "sched/policy/static_batching.h"
+#include "sched/policy/vllm_v0.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/support/unique_name.h"
 
 namespace twin {
@@ -56,14 +59,15 @@ TEST_F(PolicyContextTest, TheContextOfAPolicyIsTheModelsUnlessItIsGiven) {
     const std::string resolved = WriteResolved(config);
     EXPECT_EQ(WriteResolved(ParseExperiment(resolved, "resolved", "/")), resolved);
   }
-  const auto v0 = std::get<VllmV0Config>(Read({"policy=vllm_v0"}).policy);
+  const auto v0 = Read({"policy=vllm_v0"}).policy.Get<VllmV0Config>();
   EXPECT_EQ(v0.max_model_len, 8192);
   EXPECT_EQ(v0.max_num_batched_tokens, 8192);
   const auto chunked =
-      std::get<VllmV0Config>(Read({"policy=vllm_v0 {enable_chunked_prefill: true}"}).policy);
+      Read({"policy=vllm_v0 {enable_chunked_prefill: true}"}).policy.Get<VllmV0Config>();
   EXPECT_EQ(chunked.max_num_batched_tokens, 2048);
-  const auto smaller = std::get<StaticConfig>(
-      Read({"policy=static {padded: false}", "system.model_shape={max_position: 1000}"}).policy);
+  const auto smaller =
+      Read({"policy=static {padded: false}", "system.model_shape={max_position: 1000}"})
+          .policy.Get<StaticConfig>();
   EXPECT_EQ(smaller.max_model_len, 1000);
 }
 
@@ -82,7 +86,7 @@ TEST_F(PolicyContextTest, RefusesAContextBeyondTheModelsExceptInRecordedConfigs)
   const std::string beyond =
       std::regex_replace(recorded, std::regex("max_model_len: 8192"), "max_model_len: 9000");
   ASSERT_NE(beyond, recorded);
-  const auto again = std::get<VllmV1Config>(ParseExperiment(beyond, "record", "/").policy);
+  const auto again = ParseExperiment(beyond, "record", "/").policy.Get<VllmV1Config>();
   EXPECT_EQ(again.max_model_len, 9000);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/input_error.h"
+#include "sched/policy/registry.h"
 
 namespace twin {
 namespace {
@@ -39,18 +40,18 @@ TEST(PolicyParamsTest, ReadsVllmV0) {
   expected.enable_chunked_prefill = true;
   expected.preemption_mode = VllmV0Config::PreemptionMode::kSwap;
   expected.policy = QueueOrder::kPriority;
-  EXPECT_EQ(std::get<VllmV0Config>(config), expected);
+  EXPECT_EQ(config.Get<VllmV0Config>(), expected);
 }
 
 TEST(PolicyParamsTest, TakesNullAsTheDefault) {
   const PolicyConfig config = ReadPolicyParams("vllm_v0", R"({"preemption_mode":null})", "w");
-  EXPECT_EQ(std::get<VllmV0Config>(config), VllmV0Config{});
+  EXPECT_EQ(config.Get<VllmV0Config>(), VllmV0Config{});
 }
 
 TEST(PolicyParamsTest, ReadsTheTwoReleasesOfVllmV1) {
   const std::string params = R"({"max_num_seqs":4,"async_scheduling":true})";
-  const auto v15 = std::get<VllmV1Config>(ReadPolicyParams("vllm_v1", params, "w"));
-  const auto v33 = std::get<VllmV1Config>(ReadPolicyParams("vllm_v1_033", params, "w"));
+  const auto v15 = ReadPolicyParams("vllm_v1", params, "w").Get<VllmV1Config>();
+  const auto v33 = ReadPolicyParams("vllm_v1_033", params, "w").Get<VllmV1Config>();
   EXPECT_EQ(v15.release, VllmV1Release::k0_15_1);
   EXPECT_EQ(v33.release, VllmV1Release::k0_33_0);
   EXPECT_TRUE(v33.async_scheduling);
@@ -61,37 +62,39 @@ TEST(PolicyParamsTest, MapsTheBaselinesOfSarathiOntoOrcaAndStaticBatching) {
   const std::string params =
       R"({"max_num_seqs":4,"max_model_len":16,"watermark":0.0,"watermark_blocks":0,
           "pipeline_parallel_size":1})";
-  const auto orca = std::get<OrcaConfig>(ReadPolicyParams("sarathi_orca", params, "w"));
+  const auto orca = ReadPolicyParams("sarathi_orca", params, "w").Get<OrcaConfig>();
   EXPECT_EQ(orca.reservation, OrcaConfig::Reservation::kModel);
   EXPECT_EQ(orca.max_bs, 4);
   EXPECT_EQ(orca.max_model_len, 16);
   EXPECT_TRUE(orca.prefills_first);
-  const auto fixed = std::get<StaticConfig>(ReadPolicyParams("sarathi_static", params, "w"));
+  const auto fixed = ReadPolicyParams("sarathi_static", params, "w").Get<StaticConfig>();
   EXPECT_FALSE(fixed.padded);
   EXPECT_EQ(fixed.max_batch_size, 4);
 }
 
 TEST(PolicyParamsTest, ReadsOrcaSarathiAndSplitFuse) {
-  const auto orca = std::get<OrcaConfig>(
-      ReadPolicyParams("orca", R"({"n_workers":2,"max_bs":3,"n_slots":24})", "w"));
+  const auto orca =
+      ReadPolicyParams("orca", R"({"n_workers":2,"max_bs":3,"n_slots":24})", "w").Get<OrcaConfig>();
   EXPECT_EQ(orca.n_workers, 2);
-  const auto sarathi = std::get<SarathiConfig>(ReadPolicyParams(
-      "sarathi",
-      R"({"enable_dynamic_chunking_schedule":true,"low_chunk_size":64,"high_chunk_size":128,
+  const auto sarathi =
+      ReadPolicyParams(
+          "sarathi",
+          R"({"enable_dynamic_chunking_schedule":true,"low_chunk_size":64,"high_chunk_size":128,
           "chunk_schedule_max_tokens":4096,"chunk_schedule_stages":8})",
-      "w"));
+          "w")
+          .Get<SarathiConfig>();
   EXPECT_TRUE(sarathi.enable_dynamic_chunking_schedule);
   EXPECT_EQ(sarathi.high_chunk_size, 128);
-  const auto fuse = std::get<SplitFuseConfig>(
-      ReadPolicyParams("mii_splitfuse", R"({"max_ragged_batch_size":8})", "w"));
+  const auto fuse = ReadPolicyParams("mii_splitfuse", R"({"max_ragged_batch_size":8})", "w")
+                        .Get<SplitFuseConfig>();
   EXPECT_EQ(fuse.max_ragged_batch_size, 8);
 }
 
 TEST(PolicyParamsTest, TheVersionSelectsThePolicyOfTgi) {
   const auto two = ReadPolicyParams("tgi", R"({"version":2,"max_waiting_tokens":3})", "w");
-  EXPECT_EQ(std::get<TgiV2Config>(two).max_waiting_tokens, 3);
+  EXPECT_EQ(two.Get<TgiV2Config>().max_waiting_tokens, 3);
   const auto three = ReadPolicyParams("tgi", R"({"version":3,"support_chunking":true})", "w");
-  EXPECT_TRUE(std::get<TgiV3Config>(three).prefill_chunking);
+  EXPECT_TRUE(three.Get<TgiV3Config>().prefill_chunking);
   EXPECT_THAT(ErrorOf("tgi", R"({"version":4})"), HasSubstr("allowed: version: 2 or version: 3"));
   EXPECT_THAT(ErrorOf("tgi", R"({"version":3,"speculate":2})"), HasSubstr("speculate: 0"));
 }

@@ -11,6 +11,10 @@
 
 #include "config/experiment_config.h"
 #include "core/input_error.h"
+#include "sched/policy/registry.h"
+#include "sim/cost/roofline_config.h"
+#include "sim/devices/profile_config.h"
+#include "sim/devices/step_profile.h"
 #include "tests/support/unique_name.h"
 
 namespace twin {
@@ -36,7 +40,7 @@ ExperimentConfig Parse(const std::string& system, const std::string& more = "") 
 TEST(ServerPresetsTest, ALargeDeviceStartsWithTheLimitsOfItsTier) {
   const ExperimentConfig config =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0'");
-  const auto& policy = std::get<VllmV1Config>(config.policy);
+  const auto& policy = config.policy.Get<VllmV1Config>();
   EXPECT_EQ(policy.release, VllmV1Release::k0_33_0);
   EXPECT_EQ(policy.max_num_batched_tokens, 8192);
   EXPECT_EQ(policy.max_num_seqs, 1024);
@@ -54,7 +58,7 @@ TEST(ServerPresetsTest, AnA100AndSmallDevicesStartWithLess) {
     const ExperimentConfig config =
         Parse("model: 'llama-3.1-8b' hardware: '" + hardware + "' server: 'vllm-0.15.1'",
               "policy { vllm_v1 { max_model_len: 8192 } }");
-    const auto& policy = std::get<VllmV1Config>(config.policy);
+    const auto& policy = config.policy.Get<VllmV1Config>();
     EXPECT_EQ(policy.release, VllmV1Release::k0_15_1);
     EXPECT_EQ(policy.max_num_batched_tokens, 2048) << hardware;
     EXPECT_EQ(policy.max_num_seqs, 256);
@@ -68,7 +72,7 @@ TEST(ServerPresetsTest, WhatTheFileSaysWins) {
       "model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0' tensor_parallel: 2 "
       "memory { utilization: 0.5 } boundary { request_s { mean_s: 0 } }",
       "policy { vllm_v1 { max_num_batched_tokens: 512 async_scheduling: false } }");
-  const auto& policy = std::get<VllmV1Config>(config.policy);
+  const auto& policy = config.policy.Get<VllmV1Config>();
   EXPECT_EQ(policy.max_num_batched_tokens, 512);
   EXPECT_EQ(policy.max_num_seqs, 512);  // vLLM: at most the budget
   EXPECT_FALSE(policy.async_scheduling);
@@ -79,31 +83,30 @@ TEST(ServerPresetsTest, WhatTheFileSaysWins) {
 
 TEST(ServerPresetsTest, TheHostAndTheGraphsAreThoseOfThePolicy) {
   const std::string system = "model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0'";
-  const auto cost = std::get<sim::ProfileCostConfig>(Parse(system).cost);
+  const auto cost = Parse(system).cost.Get<sim::ProfileCostConfig>();
   EXPECT_EQ(cost.engine, sim::StepEngine::kV1Async);
   EXPECT_EQ(cost.captured_size_max, 512u);
-  const auto small = std::get<sim::ProfileCostConfig>(
+  const auto small =
       Parse(system,
             "policy { vllm_v1 { max_num_seqs: 16 async_scheduling: false } } cost { profile {} }")
-          .cost);
+          .cost.Get<sim::ProfileCostConfig>();
   EXPECT_EQ(small.engine, sim::StepEngine::kV1Sync);
   EXPECT_EQ(small.captured_size_max, 32u);
-  EXPECT_TRUE(
-      std::holds_alternative<sim::RooflineCostConfig>(Parse(system, "cost { roofline {} }").cost));
+  EXPECT_NE(Parse(system, "cost { roofline {} }").cost.If<sim::RooflineCostConfig>(), nullptr);
 }
 
 TEST(ServerPresetsTest, SglangChunksByDeviceMemoryAndCachesTokenByToken) {
   const ExperimentConfig config =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'sglang-0.5.23'");
-  const auto& policy = std::get<SglangConfig>(config.policy);
+  const auto& policy = config.policy.Get<SglangConfig>();
   EXPECT_EQ(policy.chunked_prefill_size, 8192);
   EXPECT_TRUE(policy.radix_cache);
   EXPECT_TRUE(policy.overlap);
   EXPECT_EQ(config.system.memory.block_size, 1);
-  EXPECT_EQ(std::get<sim::ProfileCostConfig>(config.cost).engine, sim::StepEngine::kV1Async);
+  EXPECT_EQ(config.cost.Get<sim::ProfileCostConfig>().engine, sim::StepEngine::kV1Async);
   const ExperimentConfig small =
       Parse("model: 'llama-3.1-8b' hardware: 'rtx-4090' server: 'sglang-0.5.23'");
-  EXPECT_EQ(std::get<SglangConfig>(small.policy).chunked_prefill_size, 2048);
+  EXPECT_EQ(small.policy.Get<SglangConfig>().chunked_prefill_size, 2048);
 }
 
 // server_args.py of SGLang 0.5: 512 + 1.5 x 8192 + 2 x 256 + 1024 / 8 = 13,440 of 81,559 MiB are
@@ -112,11 +115,11 @@ TEST(ServerPresetsTest, SglangKeepsMemoryForActivationsAndGraphs) {
   const ExperimentConfig large =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'sglang-0.5.23'");
   EXPECT_EQ(large.system.memory.utilization, 0.835);
-  EXPECT_EQ(std::get<sim::ProfileCostConfig>(large.cost).captured_size_max, 256u);
+  EXPECT_EQ(large.cost.Get<sim::ProfileCostConfig>().captured_size_max, 256u);
   const ExperimentConfig small =
       Parse("model: 'llama-3.1-8b' hardware: 'rtx-4090' server: 'sglang-0.5.23'");
   EXPECT_EQ(small.system.memory.utilization, 0.847);
-  EXPECT_EQ(std::get<sim::ProfileCostConfig>(small.cost).captured_size_max, 24u);
+  EXPECT_EQ(small.cost.Get<sim::ProfileCostConfig>().captured_size_max, 24u);
   // 512 + 1.5 x 16384 + 2 x 256 + 128 = 25,728 MiB.
   const ExperimentConfig chunks =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'sglang-0.5.23'",
@@ -155,12 +158,12 @@ constexpr const char* kYarn =
 TEST_F(CheckpointOfServerTest, YarnLengthensTheContextWithVllmAndNotWithOthers) {
   Write("40960", kYarn);
   for (const std::string server : {"vLLM 0.33.0", "vllm-0.8.5"}) {
-    EXPECT_EQ(std::get<VllmV1Config>(Served(server).policy).max_model_len, 131'072) << server;
+    EXPECT_EQ(Served(server).policy.Get<VllmV1Config>().max_model_len, 131'072) << server;
   }
   EXPECT_EQ(Served("vllm-0.6.3").system.model_spec.max_position, 131'072);
-  EXPECT_EQ(std::get<SglangConfig>(Served("sglang-0.5.23").policy).context_length, 40'960);
-  EXPECT_EQ(std::get<TrtllmConfig>(Served("trtllm-1.0.0").policy).max_seq_len, 40'960);
-  EXPECT_EQ(std::get<TgiV3Config>(Served("tgi-3.3.7").policy).max_total_tokens, 40'960);
+  EXPECT_EQ(Served("sglang-0.5.23").policy.Get<SglangConfig>().context_length, 40'960);
+  EXPECT_EQ(Served("trtllm-1.0.0").policy.Get<TrtllmConfig>().max_seq_len, 40'960);
+  EXPECT_EQ(Served("tgi-3.3.7").policy.Get<TgiV3Config>().max_total_tokens, 40'960);
   // Without a server, the policy tells whose rules these are.
   EXPECT_EQ(Served("", "policy { vllm_v1 {} }").system.model_spec.max_position, 131'072);
   EXPECT_EQ(Served("", "policy { sglang {} }").system.model_spec.max_position, 40'960);
@@ -171,13 +174,13 @@ TEST_F(CheckpointOfServerTest, VllmStartsWithTheOriginalPositionsOfLongRopeSince
         R"("torch_dtype": "bfloat16", "original_max_position_embeddings": 4096,
         "rope_scaling": {"type": "longrope"})");
   const auto length = [&](const std::string& server, const std::string& more = "") {
-    return std::get<VllmV1Config>(Served(server, more).policy).max_model_len;
+    return Served(server, more).policy.Get<VllmV1Config>().max_model_len;
   };
   EXPECT_EQ(length("vLLM 0.33.0"), 4096);
   EXPECT_EQ(length("vLLM 0.12.0"), 4096);
   EXPECT_EQ(length("vLLM 0.10.0"), 131'072);
   EXPECT_EQ(length("vLLM 0.33.0", "policy { vllm_v1 { max_model_len: 100000 } }"), 100'000);
-  EXPECT_EQ(std::get<SglangConfig>(Served("sglang-0.5.23").policy).context_length, 131'072);
+  EXPECT_EQ(Served("sglang-0.5.23").policy.Get<SglangConfig>().context_length, 131'072);
 }
 
 TEST_F(CheckpointOfServerTest, ALongerLimitThanThePositionsIsRefusedWithTheWayOut) {
@@ -191,7 +194,7 @@ TEST_F(CheckpointOfServerTest, ALongerLimitThanThePositionsIsRefusedWithTheWayOu
                   AllOf(HasSubstr("max_model_len: is 50000"), HasSubstr("at most 40960"),
                         HasSubstr("system.model_shape.max_position lengthens them"))));
   const ExperimentConfig lengthened = Parse(system + "model_shape { max_position: 60000 }", longer);
-  EXPECT_EQ(std::get<VllmV1Config>(lengthened.policy).max_model_len, 50'000);
+  EXPECT_EQ(lengthened.policy.Get<VllmV1Config>().max_model_len, 50'000);
 }
 
 TEST_F(CheckpointOfServerTest, WeightsOf32BitsAreServedIn16) {
@@ -223,18 +226,18 @@ TEST_F(CheckpointOfServerTest, AKvCacheSchemeHoldsBesideAnotherFormatOfTheWeight
 TEST(ServerPresetsTest, Tgi2RefusesRequestsBeyond4096TokensUnlessAsked) {
   const std::string system = "model: 'llama-3-8b' hardware: 'h100-sxm' server: 'tgi-2.0.4'";
   const ExperimentConfig config = Parse(system);
-  const auto& policy = std::get<TgiV2Config>(config.policy);
+  const auto& policy = config.policy.Get<TgiV2Config>();
   EXPECT_EQ(policy.max_total_tokens, 4096);
   EXPECT_EQ(policy.max_batch_prefill_tokens, 4145);  // 4096 - 1 + 50
   EXPECT_EQ(policy.waiting_served_ratio, 0.3);
   EXPECT_EQ(config.system.memory.rule, sim::MemoryRule::kTgi);
   EXPECT_EQ(config.system.memory.utilization, 1.0);
   EXPECT_EQ(config.system.memory.block_size, 16);
-  const auto cost = std::get<sim::ProfileCostConfig>(config.cost);
+  const auto cost = config.cost.Get<sim::ProfileCostConfig>();
   EXPECT_EQ(cost.engine, sim::StepEngine::kV0);
   EXPECT_EQ(cost.captured_size_max, 32u);
   const auto asked =
-      std::get<TgiV2Config>(Parse(system, "policy { tgi_v2 { max_total_tokens: 8192 } }").policy);
+      Parse(system, "policy { tgi_v2 { max_total_tokens: 8192 } }").policy.Get<TgiV2Config>();
   EXPECT_EQ(asked.max_batch_prefill_tokens, 8241);
 }
 
@@ -242,9 +245,9 @@ TEST(ServerPresetsTest, Tgi2RefusesRequestsBeyond4096TokensUnlessAsked) {
 TEST(ServerPresetsTest, TgiTakes128RequestsAtATime) {
   const std::string system = "model: 'llama-3-8b' hardware: 'l4' server: ";
   const auto limit = [](const ExperimentConfig& config) {
-    const auto* const second = std::get_if<TgiV2Config>(&config.policy);
+    const auto* const second = config.policy.If<TgiV2Config>();
     return second != nullptr ? second->max_concurrent_requests
-                             : std::get<TgiV3Config>(config.policy).max_concurrent_requests;
+                             : config.policy.Get<TgiV3Config>().max_concurrent_requests;
   };
   EXPECT_EQ(limit(Parse(system + "'tgi-2.0.4'")), 128);
   EXPECT_EQ(limit(Parse(system + "'tgi-3.3.7'")), 128);
@@ -256,20 +259,20 @@ TEST(ServerPresetsTest, TgiTakes128RequestsAtATime) {
 // more than the model's 8,192; of Llama-3-70B, 68.5e9 do.
 TEST(ServerPresetsTest, Tgi3PrefillsWhatTheDevicesComputeInASecond) {
   const ExperimentConfig config = Parse("model: 'llama-3-8b' hardware: 'l4' server: 'tgi-3.3.7'");
-  const auto& policy = std::get<TgiV3Config>(config.policy);
+  const auto& policy = config.policy.Get<TgiV3Config>();
   EXPECT_EQ(policy.max_batch_prefill_tokens, 8192);
   EXPECT_TRUE(policy.prefill_chunking);
   EXPECT_TRUE(policy.prefix_caching);
   EXPECT_EQ(config.system.memory.block_size, 1);
-  const auto large = std::get<TgiV3Config>(
-      Parse("model: 'llama-3-70b' hardware: 'a100-80gb-sxm' server: 'tgi-3.3.7'").policy);
+  const auto large = Parse("model: 'llama-3-70b' hardware: 'a100-80gb-sxm' server: 'tgi-3.3.7'")
+                         .policy.Get<TgiV3Config>();
   EXPECT_NEAR(large.max_batch_prefill_tokens, 312e12 / (2 * 68.5e9), 2);
 }
 
 TEST(ServerPresetsTest, TensorRtLlmReservesToTheOutputLimitInBlocksOf32) {
   const ExperimentConfig config =
       Parse("model: 'llama-3-8b' hardware: 'h100-sxm' server: 'trtllm-1.0.0'");
-  const auto& policy = std::get<TrtllmConfig>(config.policy);
+  const auto& policy = config.policy.Get<TrtllmConfig>();
   EXPECT_EQ(policy.capacity_scheduler_policy, TrtllmConfig::Capacity::kGuaranteedNoEvict);
   EXPECT_EQ(policy.context_chunking_policy, TrtllmConfig::Chunking::kNone);
   EXPECT_EQ(policy.max_batch_size, 2048);
@@ -277,7 +280,7 @@ TEST(ServerPresetsTest, TensorRtLlmReservesToTheOutputLimitInBlocksOf32) {
   EXPECT_EQ(config.system.memory.block_size, 32);
   EXPECT_EQ(config.system.memory.utilization, 0.9);
   // The policy waits for results; the real server's overlap scheduler does not.
-  const auto cost = std::get<sim::ProfileCostConfig>(config.cost);
+  const auto cost = config.cost.Get<sim::ProfileCostConfig>();
   EXPECT_EQ(cost.host_s, 0.0);
   EXPECT_EQ(cost.host_per_item_s, 0.0);
 }
@@ -294,7 +297,7 @@ TEST(ServerPresetsTest, APolicyOfAnotherKindStays) {
   const ExperimentConfig config =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0'",
             "policy { orca { max_bs: 7 } }");
-  EXPECT_EQ(std::get<OrcaConfig>(config.policy).max_bs, 7);
+  EXPECT_EQ(config.policy.Get<OrcaConfig>().max_bs, 7);
 }
 
 TEST(ServerPresetsTest, TheResolvedConfigShowsAllAndReadsBackEqual) {
@@ -356,8 +359,8 @@ TEST(ServerPresetsTest, AVersionStartsWithTheEngineOfItsTime) {
   EXPECT_EQ(ServerFor("tgi-3.0.1"), "tgi-3.3.7 for tgi-3.0.1");
   const ExperimentConfig config =
       Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'vllm-0.8.5'");
-  EXPECT_FALSE(std::get<VllmV1Config>(config.policy).async_scheduling);
-  EXPECT_EQ(std::get<sim::ProfileCostConfig>(config.cost).engine, sim::StepEngine::kV1Sync);
+  EXPECT_FALSE(config.policy.Get<VllmV1Config>().async_scheduling);
+  EXPECT_EQ(config.cost.Get<sim::ProfileCostConfig>().engine, sim::StepEngine::kV1Sync);
 }
 
 // Matches of cases per release: checks/originals/README.md.
@@ -373,7 +376,7 @@ TEST(ServerPresetsTest, AReleaseOfVllmDecidesByTheRulesThatItSharesWithOthers) {
   for (const auto& [server, rules] : kRules) {
     const ExperimentConfig config =
         Parse(std::string("model: 'llama-2-7b' hardware: 'h100-sxm' server: '") + server + "'");
-    EXPECT_EQ(std::get<VllmV1Config>(config.policy).release, rules) << server;
+    EXPECT_EQ(config.policy.Get<VllmV1Config>().release, rules) << server;
   }
 }
 
@@ -381,7 +384,7 @@ TEST(ServerPresetsTest, AdmissionReservesTheFullPromptSince0_19) {
   const auto reserves = [](const std::string& server) {
     const ExperimentConfig config =
         Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: '" + server + "'");
-    return std::get<VllmV1Config>(config.policy).scheduler_reserve_full_isl;
+    return config.policy.Get<VllmV1Config>().scheduler_reserve_full_isl;
   };
   EXPECT_FALSE(reserves("vLLM 0.17.1"));
   EXPECT_FALSE(reserves("vLLM 0.18.1"));

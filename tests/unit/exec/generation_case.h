@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "exec/cpu/cpu_model.h"
 #include "exec/generation.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/unit/exec/model_folder.h"
 
 namespace twin::exec::testing {

@@ -9,6 +9,7 @@
 
 #include "core/input_error.h"
 #include "exec/cpu/cpu_model.h"
+#include "sched/policy/registry.h"
 #include "tests/support/relative_distance.h"
 #include "tests/unit/exec/generation_case.h"
 
@@ -68,7 +69,7 @@ TEST_F(GenerationTest, EveryPolicyGivesTheSameTokens) {
       SplitFuseConfig{},
       VllmV1Config{.release = VllmV1Release::k0_15_1}};
   for (const PolicyConfig& policy : policies) {
-    SCOPED_TRACE(policy.index());
+    SCOPED_TRACE(TraitsOf(policy).name);
     ExpectEqual(Run({.policy = policy, .keep = KeptLogits::kLast}), plain);
   }
 }
@@ -241,7 +242,7 @@ TEST_F(GenerationTest, DraftsOfOtherPoliciesChangeNoBit) {
       VllmV0Config{.max_num_batched_tokens = 16, .max_num_seqs = 4, .enable_chunked_prefill = true},
       TrtllmConfig{}, TrtllmConfig{.capacity_scheduler_policy = Capacity::kMaxUtilization}};
   for (PolicyConfig policy : policies) {
-    SCOPED_TRACE(policy.index());
+    SCOPED_TRACE(TraitsOf(policy).name);
     const Result one_by_one =
         Run({.policy = policy, .keep = KeptLogits::kLast, .block_size = 4, .blocks = 24});
     ASSERT_TRUE(

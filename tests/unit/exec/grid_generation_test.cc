@@ -19,6 +19,9 @@
 #include "exec/grid_backend.h"
 #include "exec/rank_groups.h"
 #include "sched/engine.h"
+#include "sched/policy/policy_config.h"
+#include "sched/policy/vllm_v0.h"
+#include "sched/policy/vllm_v1.h"
 #include "sched/serve.h"
 #include "tests/unit/exec/model_folder.h"
 

@@ -14,6 +14,9 @@
 #include <vector>
 
 #include "exec/forwarding_backend.h"
+#include "sched/policy/distserve.h"
+#include "sched/policy/splitwise.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/unit/exec/replicas_run.h"
 
 namespace twin::exec {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sched/policy/registry.h"
 #include "tests/unit/exec/replicas_run.h"
 
 namespace twin::exec {

@@ -10,6 +10,7 @@
 #include "exec/cpu/cpu_model.h"
 #include "exec/forwarding_backend.h"
 #include "exec/real_world.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/unit/exec/real_run.h"
 
 namespace twin::exec {

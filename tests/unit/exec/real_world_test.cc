@@ -11,6 +11,7 @@
 
 #include "exec/cpu/cpu_model.h"
 #include "exec/generation.h"
+#include "sched/policy/registry.h"
 #include "tests/unit/exec/real_run.h"
 
 namespace twin::exec {
@@ -150,14 +151,12 @@ const Served kServed[] = {
      kTight, true}};
 
 bool DraftsByModel(const PolicyConfig& policy) {
-  return std::visit(
-      [](const auto& config) {
-        if constexpr (requires { config.speculation; }) {
-          return config.speculation.on() && config.speculation.method == SpecMethod::kDraftModel;
-        }
-        return false;
-      },
-      policy);
+  return VisitPolicy(policy, [](const auto& config) {
+    if constexpr (requires { config.speculation; }) {
+      return config.speculation.on() && config.speculation.method == SpecMethod::kDraftModel;
+    }
+    return false;
+  });
 }
 
 class EveryPolicyTest : public RealWorldTest, public ::testing::WithParamInterface<Served> {};

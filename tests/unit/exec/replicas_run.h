@@ -17,6 +17,8 @@
 #include "exec/cpu/cpu_model.h"
 #include "exec/generation.h"
 #include "sched/cluster.h"
+#include "sched/policy/policy_config.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/unit/exec/real_run.h"
 
 namespace twin::exec::testing {

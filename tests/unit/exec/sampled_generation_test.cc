@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sched/policy/vllm_v1.h"
 #include "tests/unit/exec/generation_case.h"
 #include "tests/unit/exec/real_run.h"
 

@@ -10,6 +10,7 @@
 
 #include "exec/generation.h"
 #include "exec/profile/synthetic_steps.h"
+#include "sched/policy/registry.h"
 #include "tests/unit/exec_cuda/device_model.h"
 
 namespace twin::exec::cuda {

@@ -8,6 +8,7 @@
 #include "exec/cuda/cuda_model.h"
 #include "exec/generation.h"
 #include "exec/profile/synthetic_steps.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/support/relative_distance.h"
 #include "tests/unit/exec_cuda/device_model.h"
 

@@ -22,6 +22,7 @@
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/float_formats.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_device.h"
 #include "tests/support/relative_distance.h"

@@ -6,6 +6,7 @@
 #include "core/input_error.h"
 #include "exec/cuda/cublaslt_provider.h"
 #include "exec/generation.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_device.h"
 #include "tests/unit/exec_cuda/device_model.h"

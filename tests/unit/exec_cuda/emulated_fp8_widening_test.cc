@@ -11,6 +11,7 @@
 #include "exec/cuda/cuda_model.h"
 #include "exec/generation.h"
 #include "exec/profile/synthetic_steps.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_device.h"
 #include "tests/support/relative_distance.h"

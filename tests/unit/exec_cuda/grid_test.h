@@ -10,6 +10,7 @@
 #include "exec/generation.h"
 #include "exec/grid_backend.h"
 #include "exec/rank_groups.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/support/relative_distance.h"
 #include "tests/unit/exec_cuda/device_model.h"
 

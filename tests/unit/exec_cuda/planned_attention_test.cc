@@ -9,6 +9,7 @@
 
 #include "exec/cuda/cuda_executor.h"
 #include "exec/generation.h"
+#include "sched/policy/vllm_v1.h"
 #include "tests/cuda_emulation/emulated_device.h"
 #include "tests/unit/exec_cuda/device_model.h"
 

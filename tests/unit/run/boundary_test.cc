@@ -13,6 +13,7 @@
 #include "run/record/recorded_run.h"
 #include "run/run_metrics.h"
 #include "run/simulation.h"
+#include "sim/devices/profile_config.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::run {
@@ -120,7 +121,7 @@ TEST(ProfileBoundaryTest, GivesWayToTheExperiments) {
 // The deployment of draw number `draw`.
 Deployment Drawn(const std::string& system, std::uint64_t draw) {
   ExperimentConfig config = OnGpu(system);
-  std::get<sim::ProfileCostConfig>(config.cost).draw_seed = draw;
+  config.cost.Get<sim::ProfileCostConfig>().draw_seed = draw;
   return Resolve(config);
 }
 

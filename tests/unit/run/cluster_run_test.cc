@@ -16,6 +16,7 @@
 #include "run/record/recording_world.h"
 #include "run/replay.h"
 #include "run/simulation.h"
+#include "sched/policy/vllm_v1.h"
 #include "sched/serve.h"
 #include "tests/support/unique_name.h"
 
@@ -187,7 +188,7 @@ std::string RefusalOf(const ExperimentConfig& config) {
 TEST(ClusterRunTest, RefusesToCompareWithCachesThatDoNotExist) {
   ExperimentConfig config = Experiment("replicas: 2 router { kind: PREFIX_AFFINITY } ");
   EXPECT_EQ(RefusalOf(config), "");
-  std::get<VllmV1Config>(config.policy).enable_prefix_caching = false;
+  config.policy.Get<VllmV1Config>().enable_prefix_caching = false;
   EXPECT_THAT(RefusalOf(config), HasSubstr("system.router.kind: compares prompts"));
 }
 

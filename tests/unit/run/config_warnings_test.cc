@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "run/output_size.h"
+#include "sched/policy/vllm_v1.h"
 
 namespace twin::run {
 namespace {
@@ -199,7 +200,7 @@ TEST(ConfigWarningsTest, BlocksBeyondTheMemoryOfTheDevice) {
 
 TEST(ConfigWarningsTest, ContextsBeyondThePositionsOfTheModel) {
   ExperimentConfig config = Config();
-  std::get<VllmV1Config>(config.policy).max_model_len = 8193;
+  config.policy.Get<VllmV1Config>().max_model_len = 8193;
   EXPECT_THAT(WarningsFor(config),
               ElementsAre(AllOf(HasSubstr("8193"), HasSubstr("the model has 8192 positions"))));
 }

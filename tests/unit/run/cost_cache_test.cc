@@ -10,6 +10,7 @@
 #include "config/experiment_config.h"
 #include "core/input_error.h"
 #include "run/deployment.h"
+#include "sim/devices/profile_config.h"
 #include "sim/devices/profile_cost.h"
 
 namespace twin::run {
@@ -75,7 +76,7 @@ TEST(CostCacheTest, AProfilesPathStartsAtTheFolderOfTheExperiment) {
       "workload { requests: 10 arrivals { kind: poisson rate: 1 } preset: conversation } "
       "cost { profile { profile: './mine' } }",
       "test", "/studies");
-  EXPECT_EQ(std::get<sim::ProfileCostConfig>(config.cost).profile, "/studies/mine");
+  EXPECT_EQ(config.cost.Get<sim::ProfileCostConfig>().profile, "/studies/mine");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "config/experiment_config.h"
 #include "core/input_error.h"
+#include "sim/cost/constant_cost.h"
 
 namespace twin::run {
 namespace {

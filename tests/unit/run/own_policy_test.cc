@@ -12,6 +12,7 @@
 #include "core/input_error.h"
 #include "run/replay.h"
 #include "run/simulation.h"
+#include "sched/policy/sarathi.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::run {

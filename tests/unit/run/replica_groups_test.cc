@@ -12,6 +12,8 @@
 #include "run/real/real_system.h"
 #include "run/replay.h"
 #include "run/simulation.h"
+#include "sched/policy/vllm_v1.h"
+#include "sim/devices/profile_config.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::run {
@@ -151,8 +153,8 @@ TEST(ReplicaGroupsTest, HardwareParallelismAndPolicyAreTheGroups) {
   EXPECT_EQ(first.traits.tokens_per_step_max, 2048);
   EXPECT_EQ(second.traits.tokens_per_step_max, 300);
   EXPECT_EQ(second.config.system.memory.max_step_tokens, 300);
-  EXPECT_EQ(std::get<sim::ProfileCostConfig>(first.config.cost).profile, "h100-sxm");
-  EXPECT_EQ(std::get<sim::ProfileCostConfig>(second.config.cost).profile, "a100-80gb-sxm");
+  EXPECT_EQ(first.config.cost.Get<sim::ProfileCostConfig>().profile, "h100-sxm");
+  EXPECT_EQ(second.config.cost.Get<sim::ProfileCostConfig>().profile, "a100-80gb-sxm");
   RunControl control;
   EXPECT_EQ(Simulate(deployment, control).summary.Number("completed"), 20);
 }
@@ -222,8 +224,8 @@ TEST(ReplicaGroupsTest, OverridesReachAGroup) {
                       {});
   EXPECT_EQ(config.system.replicas, 6);
   EXPECT_EQ(config.system.groups[1].memory.block_size, 8);
-  EXPECT_EQ(std::get<VllmV1Config>(config.system.groups[0].policy).max_num_seqs, 3);
-  EXPECT_NE(std::get<VllmV1Config>(config.system.groups[1].policy).max_num_seqs, 3);
+  EXPECT_EQ(config.system.groups[0].policy.Get<VllmV1Config>().max_num_seqs, 3);
+  EXPECT_NE(config.system.groups[1].policy.Get<VllmV1Config>().max_num_seqs, 3);
 }
 
 TEST(ReplicaGroupsTest, WarningsNameTheGroup) {

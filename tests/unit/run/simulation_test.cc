@@ -13,6 +13,7 @@
 #include "core/input_error.h"
 #include "run/config_warnings.h"
 #include "run/replay.h"
+#include "sched/policy/registry.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::run {
@@ -62,7 +63,7 @@ TEST(ResolveTest, HoldsWhatARunNeeds) {
 // A policy that allows 4,096 tokens used to let requests run beyond the positions of the model.
 TEST(ResolveTest, NoRequestIsLongerThanTheModelHasPositions) {
   ExperimentConfig config = Experiment();
-  std::get<VllmV1Config>(config.policy).max_model_len = 4096;
+  config.policy.Get<VllmV1Config>().max_model_len = 4096;
   config.system.memory.max_model_length = 4096;
   EXPECT_EQ(ContextTokensMax(config), 128);
 }
@@ -89,7 +90,7 @@ TEST(SimulateTest, WithAndWithoutAFolderIsTheSameRun) {
 // Prompts have 4 to 60 tokens: those above 32 can never be served.
 TEST(RunSimulationTest, WarnsOnceOfRejectedRequestsWithTheirReason) {
   ExperimentConfig config = Experiment();
-  std::get<VllmV1Config>(config.policy).max_model_len = 32;
+  config.policy.Get<VllmV1Config>().max_model_len = 32;
   const std::filesystem::path folder = testing::UniqueName("simulate");
   Reports control;
   const RunOutcome outcome = RunSimulation(config, folder, {}, control);

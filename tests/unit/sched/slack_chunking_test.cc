@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "sched/policy/sarathi.h"
 #include "tests/support/decided_trace.h"
 
 namespace twin::testing {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "sched/policy/vllm_v1.h"
 #include "sim/cost/constant_cost.h"
 #include "tests/support/scripted_run.h"
 #include "tests/support/simulated_run.h"

@@ -11,6 +11,7 @@
 #include "core/model_presets.h"
 #include "core/random.h"
 #include "sim/cost/cost_table.h"
+#include "sim/cost/fitted_config.h"
 #include "sim/cost/fitted_cost.h"
 #include "sim/cost/least_squares.h"
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/random.h"
+#include "sched/policy/orca.h"
+#include "sched/policy/vllm_v1.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/linear_cost.h"
 #include "tests/support/scripted_run.h"

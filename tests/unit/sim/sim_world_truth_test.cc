@@ -9,6 +9,7 @@
 
 #include "core/input_error.h"
 #include "core/prefix_keys.h"
+#include "sched/policy/registry.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/linear_cost.h"
 #include "sim/world/sim_world.h"
