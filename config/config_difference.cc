@@ -19,7 +19,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using google::protobuf::TextFormat;
 
-// Values by path; paths in the order in which they are first added.
+// Values by path. Paths stay in the order in which they were first added.
 class FieldTable {
  public:
   explicit FieldTable(std::size_t configs) : configs_(configs) {}

@@ -46,12 +46,12 @@ false or 0, and `/a` a field of the experiment.
 [1]: https://protobuf.dev/reference/protobuf/textformat-spec/
 )";
 
-// Of a message that has all its defaults set.
+// Default values of fields, from messages that have all their defaults set.
 class Defaults {
  public:
   Defaults() : messages_(DefaultMessages()) {}
 
-  // nullopt: unset.
+  // nullopt if the field has no default.
   [[nodiscard]] std::optional<std::string> Of(const FieldDescriptor& field) const {
     const auto found = messages_.find(field.containing_type()->full_name());
     if (found == messages_.end() || field.is_repeated() || field.message_type() != nullptr) {
@@ -68,7 +68,7 @@ class Defaults {
   std::map<std::string, std::unique_ptr<Message>> messages_;
 };
 
-// Without former names.
+// The values of an enumeration, without former names.
 std::vector<const EnumValueDescriptor*> ValuesOf(const EnumDescriptor& type) {
   std::vector<const EnumValueDescriptor*> values;
   for (int i = 0; i < type.value_count(); ++i) {
@@ -165,7 +165,7 @@ class PageWriter {
   }
 
  private:
-  // Depth first, in the order of the fields, each once.
+  // Collects message types depth first, in the order of the fields, each once.
   static void Collect(const Descriptor& message, std::vector<const Descriptor*>& messages) {
     if (std::find(messages.begin(), messages.end(), &message) != messages.end()) return;
     messages.push_back(&message);
@@ -191,7 +191,7 @@ class PageWriter {
     }
   }
 
-  // The words of an enumeration that need one.
+  // Lists the values of an enumeration that have a comment.
   void WriteValues(const FieldDescriptor& field) {
     std::string lines;
     for (const EnumValueDescriptor* value : ValuesOf(*field.enum_type())) {

@@ -12,12 +12,12 @@ namespace proto {
 class Experiment;
 }  // namespace proto
 
-// The files that an experiment names: those of FilesNamedIn(), the config.json of a model that is
-// named by its folder, and the folder of a profile (cost.profile.profile).
+// The files that an experiment names: the results of FilesNamedIn(), the config.json of a model
+// that is named by its folder, and the folder of a profile (cost.profile.profile).
 std::vector<InputFile> InputsNamedIn(const proto::Experiment& message);
 
-// 64 bits from every byte of the file, and from the name of its field; for a folder, from its
-// profile's files. Cost: reads all of it. Throws InputError (usage) with the field and the path if
+// A 64-bit hash of all bytes of the file and the name of its field; for a folder, of the files of
+// its profile. Cost: reads all files. Throws InputError (usage) with the field and the path if
 // something cannot be read.
 std::uint64_t ContentHash(const InputFile& file);
 

@@ -60,8 +60,8 @@ void Bind(Archive& fields, sim::AttentionPart& part) {
   fields.Value("per_decode_context_token_s", part.per_decode_context_token_s);
 }
 
-// All but `path`: the config must hold what that file says before it is read, and holds it all when
-// it is written.
+// Binds all fields but `path`. Before reading, the config must hold the content of the file at
+// `path`; when written, it holds that content.
 template <class Archive>
 void Bind(Archive& fields, sim::FittedCostConfig& config) {
   fields.Value("model", config.model);

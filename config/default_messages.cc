@@ -77,7 +77,7 @@ void AddPoliciesAndCosts(Messages& messages) {
   Add<sim::LinearPart, proto::LinearPartCost>(messages);
 }
 
-// Of a group of replicas: its other fields are unset unless given, as the system's then hold.
+// A replica group has no defaults of its own: unset fields inherit from `system`.
 void AddReplicaGroup(Messages& messages) {
   auto message = std::make_unique<proto::ReplicaGroup>();
   ReplicaGroup group;

@@ -1,4 +1,4 @@
-// What every message of an experiment holds where a file says nothing.
+// Default values of every message of an experiment.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@ class Message;
 
 namespace twin {
 
-// The default config of each message, written through its binding, by the message's full name.
-// Fields that are not set have no default of their own.
+// The default config of each message type, as a message, by the type's full name. A field that is
+// not set has no default of its own.
 std::map<std::string, std::unique_ptr<google::protobuf::Message>> DefaultMessages();
 
 }  // namespace twin

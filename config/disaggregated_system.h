@@ -1,4 +1,4 @@
-// Separate prefill and decode, as an experiment asks for it.
+// Disaggregation of prefill and decode, as an experiment configures it.
 #pragma once
 
 #include "sched/disaggregation_config.h"

@@ -70,7 +70,7 @@ void Bind(Archive& fields, WorldConfig& config) {
   fields.template Choice<EmulatedWorldConfig>("emulated", config);
 }
 
-// How many replicas a group has, and what they do.
+// Number and role of the replicas of a group.
 template <class Archive>
 void BindPlace(Archive& fields, ReplicaGroup& group) {
   using Role = ReplicaGroup::Role;
@@ -92,8 +92,8 @@ void Bind(Archive& fields, ReplicaGroup& group) {
   fields.Nested("cost", group.cost);
 }
 
-// The specs must hold what `model` and `hardware` name before they are read: the message only
-// replaces fields.
+// Before reading, the specs must hold what `model` and `hardware` name: the message only replaces
+// fields.
 template <class Archive>
 void Bind(Archive& fields, SystemConfig& config) {
   fields.Value("model", config.model);
@@ -154,7 +154,7 @@ void Bind(Archive& fields, SpeculationConfig& config) {
   fields.Value("prompt_lookup_max", config.prompt_lookup_max);
 }
 
-// All but schema_version and base, which are the file's.
+// Binds all fields but schema_version and base, which belong to the file.
 template <class Archive>
 void Bind(Archive& fields, ExperimentConfig& config) {
   fields.Value("name", config.name);

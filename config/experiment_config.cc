@@ -48,7 +48,7 @@ std::string Joined(std::span<const std::string_view> names) {
   return joined;
 }
 
-// Whether a field is the one that `path` names, or a part of it.
+// Whether `field` is the field that `path` names, or a part of it.
 bool IsAtOrBelow(const std::string& field, const std::string& path) {
   if (!field.starts_with(path)) return false;
   return field.size() == path.size() || field[path.size()] == '.' || field[path.size()] == '[';
@@ -56,7 +56,7 @@ bool IsAtOrBelow(const std::string& field, const std::string& path) {
 
 bool IsPath(const std::string& name) { return name.find('/') != std::string::npos; }
 
-// Runs `read`; what it refuses, it refuses of `source`.
+// Runs `read`, and puts `source` before the text of its InputErrors.
 template <class Read>
 void ReadFrom(const std::string& source, Read read) {
   try {
@@ -68,7 +68,7 @@ void ReadFrom(const std::string& source, Read read) {
   }
 }
 
-// `base` and what goes with it are of files alone.
+// Throws if a message that is no file has the fields `base` or `unset`.
 void RequireNoBase(const proto::Experiment& message, const std::string& source) {
   if (message.has_base()) Refuse(source, "base: can only stand in a file");
   if (message.unset_size() > 0) {
@@ -115,15 +115,15 @@ proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain
   return LayOver(std::move(message), path.string(), file.parent_path(), std::move(chain), files);
 }
 
-// The servers of system.server compute models that are stored in 32 bits in 16, unless told
-// otherwise (vLLM and SGLang: --dtype auto).
+// Replaces 32-bit formats by 16-bit ones: the servers of system.server load 32-bit models so,
+// unless told otherwise (vLLM and SGLang: --dtype auto).
 void CastTo16Bits(ModelSpec& shape) {
   if (shape.weight_dtype == DType::kFp32) shape.weight_dtype = DType::kBf16;
   if (shape.kv_dtype == DType::kFp32) shape.kv_dtype = DType::kBf16;
 }
 
-// The model as the system of `message` reads it. Where that starts with fewer positions than it
-// allows, sets max_model_len to these.
+// The model as the system of `message` reads it. If the system starts with fewer positions than it
+// allows, sets max_model_len to the number that it starts with.
 ModelSpec NamedModel(proto::Experiment& message) {
   const proto::System& system = message.system();
   if (system.model().empty()) return {};
@@ -195,7 +195,7 @@ void ValidateWorkload(const ExperimentConfig& config) {
   if (const auto* const emulated = std::get_if<EmulatedWorldConfig>(&config.world)) {
     if (emulated->output) ValidateInteger("world.emulated.output", *emulated->output);
   }
-  // Clients may bring their own requests; whoever needs the experiment's validates them.
+  // In worlds that take live requests, the workload is validated only where it is used.
   const bool may_serve = !IsSimulated(config.world);
   if (may_serve && config.workload == WorkloadConfig{}) return;
   Validate(config.workload);
@@ -231,8 +231,8 @@ void BindSpeculation(const proto::Experiment& message, ExperimentConfig& config)
   }
 }
 
-// Reads policy and model, sets the limits that the policy leaves to the model, and validates both:
-// the defaults of other sections are derived from them.
+// Reads policy and model, sets the limits that the policy leaves to the model, and validates both,
+// before the defaults of other sections are derived from them.
 void BindPolicy(const proto::Experiment& message, ExperimentConfig& config) {
   FromMessage policy(message.policy());
   Bind(policy, config.policy);
@@ -244,15 +244,16 @@ void BindPolicy(const proto::Experiment& message, ExperimentConfig& config) {
   ValidateStartUp(config.policy);
 }
 
-// `system` holds what model and hardware name; what the message replaces of them counts as well.
+// Fills in the defaults of the server. `system` holds the specs that model and hardware name;
+// fields that the message replaces are applied first.
 void FillFromServer(SystemConfig system, proto::Experiment& message) {
   FromMessage fields(message.system());
   Bind(fields, system);
   FillServerDefaults(system.model_spec, system.hardware_spec, system.parallelism, message);
 }
 
-// Of equal replicas. With `within_model`, refuses a policy that allows longer requests than the
-// model.
+// Converts an experiment without replica groups. With `within_model`, refuses a policy that allows
+// longer requests than the model.
 ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string& source,
                               bool within_model, std::shared_ptr<const OwnPolicy> own_policy) {
   RequireSections(asked, source);
@@ -298,7 +299,7 @@ ExperimentConfig Convert(const proto::Experiment& asked, const std::string& sour
   return config;
 }
 
-// A resolved experiment says 0 of a kind of arrivals without a rate, and then its kind.
+// Refuses a rate of 0 without a kind. A resolved experiment has both for arrivals without a rate.
 void RequireRate(const proto::Experiment& message, const std::string& source) {
   const proto::Arrivals& arrivals = message.workload().arrivals();
   if (!arrivals.has_rate() || arrivals.rate() > 0 || arrivals.has_kind()) return;
@@ -343,8 +344,8 @@ std::string NumberText(const proto::Hardware& message,
   return text;
 }
 
-// `set`: the numbers that are changed, each in a device of its own. Those that `named`, the device
-// that the experiment names, has anyway are left out.
+// Adds a device for each number of `set`, with only this number changed. Leaves out numbers that
+// `named`, the device that the experiment names, has anyway.
 void AddChanged(const proto::Hardware& set, const std::string& where, const HardwareSpec& named,
                 const HardwareSpec& device, std::vector<ChangedHardware>& changed) {
   const proto::Hardware message = MessageOf(device);
@@ -453,7 +454,7 @@ bool TakesIntegers(std::string_view path) {
 
 std::vector<std::string> SettingsWithoutEffect(const ExperimentConfig& config) {
   if (config.asked == nullptr) return {};
-  // Not `config`: a run fills in what it measured.
+  // Resolves `asked` instead of using `config`, in which a run fills in measurements.
   proto::Experiment asked = *config.asked;
   asked.set_name(config.name);
   const proto::Experiment resolved =
@@ -479,7 +480,7 @@ std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& confi
   const proto::System& system = config.asked->system();
   std::vector<ChangedHardware> changed;
   const HardwareSpec& device = config.system.hardware_spec;
-  // A cost model that reads no sheet at all says nothing against the sheet.
+  // Only with a measured cost model: one that reads no sheet at all says nothing about this sheet.
   if (IsPath(system.hardware()) && sim::TraitsOf(config.cost).is_measured) {
     proto::Hardware sheet;
     ParseText(ReadTextFile(system.hardware()), {system.hardware()}, sheet);

@@ -38,17 +38,18 @@ class Experiment;
 struct SystemConfig {
   std::string model;  // preset, or path of what was read; empty: given in full
   ModelSpec model_spec;
-  std::string hardware;  // likewise
+  std::string hardware;  // preset, or path of the data sheet; empty: given in full
   HardwareSpec hardware_spec;
   Parallelism parallelism;
   sim::MemoryConfig memory;                     // limits of a step filled in from the policy
-  std::optional<sim::BoundaryConfig> boundary;  // of a simulated world
-  std::optional<std::string> server;            // whose defaults are filled in
+  std::optional<sim::BoundaryConfig> boundary;  // in a simulated world
+  std::optional<std::string> server;            // its defaults are filled in
   std::optional<std::string> server_asked;      // the unlisted version that it stands in for
-  std::int32_t replicas = 1;                    // of all of the above
-  RouterConfig router;                          // of those that prefill, where others decode
+  std::int32_t replicas = 1;                    // all with the settings above
+  RouterConfig router;                          // with disaggregation: of the prefill replicas
   std::optional<DisaggregatedSystem> disaggregation;
-  std::vector<ReplicaGroup> groups;  // that differ, else empty; then the above is the first one's
+  // Empty if all replicas are equal. Otherwise the settings above are the first group's.
+  std::vector<ReplicaGroup> groups;
 };
 
 struct RunMetricsConfig {
@@ -77,12 +78,13 @@ struct OutputsConfig {
 // Speculative decoding.
 struct SpeculationConfig {
   SpeculationRules rules;
-  sim::AcceptanceConfig acceptance;  // of a simulated world, as the next two
-  Duration propose{0};               // per step
-  std::string draft_model;           // empty: takes `propose` and no memory; none in a real world
-  // Its shape, where it has been read (run/draft_shape.h). Not in WriteResolved().
+  // The next three members are for simulated worlds.
+  sim::AcceptanceConfig acceptance;
+  Duration propose{0};      // time to propose the drafts of a step
+  std::string draft_model;  // empty: proposing takes `propose` and no memory
+  // Shape of the draft model, once it has been read (run/draft_shape.h). Not in WriteResolved().
   std::optional<ModelSpec> draft_shape = std::nullopt;
-  // Of a real world: exec::NgramConfig.
+  // Lengths of n-grams in a real world: exec::NgramConfig.
   std::int32_t prompt_lookup_min = 5;
   std::int32_t prompt_lookup_max = 5;
 
@@ -99,15 +101,15 @@ struct ExperimentConfig {
   std::shared_ptr<const OwnPolicy> own_policy;
   SystemConfig system;
   sim::CostConfig cost = sim::RooflineCostConfig{};
-  bool cost_given = false;  // false: `cost` is the default, which nobody asked for
+  bool cost_given = false;  // false: the file and its changes name no cost model
   ServiceGoal slo;
   RunMetricsConfig metrics;
   OutputsConfig outputs;
   std::optional<SpeculationConfig> speculation;  // also within `policy`
   // The experiment file, its bases, and the files that its fields name. Not in WriteResolved().
   std::vector<InputFile> input_files;
-  // What the file and its changes set, without defaults. Null in a config that was not read by an
-  // ExperimentTemplate. Not in WriteResolved().
+  // Fields that the file and its changes set, without defaults. Null in a config that was not read
+  // by an ExperimentTemplate. Not in WriteResolved().
   std::shared_ptr<const proto::Experiment> asked = nullptr;
 };
 
@@ -117,7 +119,8 @@ class ExperimentTemplate {
  public:
   // Reads the file and its bases. Throws as ReadExperiment.
   explicit ExperimentTemplate(const std::filesystem::path& path);
-  // The same from a text; errors name `source`, and relative paths start at the current folder.
+  // Reads a text instead of a file. Errors name `source`; relative paths start at the current
+  // folder.
   static ExperimentTemplate FromText(std::string_view text, const std::string& source);
 
   // Lets a policy of the caller decide in place of the one that the file names.
@@ -134,15 +137,15 @@ class ExperimentTemplate {
   // Throws InputError (usage) if not.
   void CheckChange(std::string_view change) const;
 
-  // As the file and its changes say; 0 if they do not.
+  // The seed that the file or its changes set; 0 if they set none.
   [[nodiscard]] std::uint64_t seed() const;
 
-  // A 64-bit hash of the laid-over fields and the whole content of the files that they name. Equal
-  // on machines on which the files lie elsewhere. `varied`: fields that changes will replace, whose
-  // files are left out. Throws InputError (usage) if a file cannot be read.
+  // A 64-bit hash of the merged fields and the whole content of the files that they name. Does not
+  // depend on where the files lie. Leaves out the files of `varied`, fields that changes will
+  // replace. Throws InputError (usage) if a file cannot be read.
   [[nodiscard]] std::uint64_t Hash(std::span<const std::string> varied = {}) const;
 
-  // The same of the files that the field `path` names once it has the value; 0 if it names none.
+  // A hash of the files that the field `path` names once it has the value; 0 if it names none.
   // Relative paths start at `folder`.
   [[nodiscard]] std::uint64_t HashOfFilesIn(const std::string& path, const std::string& value,
                                             const std::filesystem::path& folder) const;
@@ -162,14 +165,14 @@ bool TakesIntegers(std::string_view path);
 
 // Reads the file, lays it over its `base` (and that over its own), applies the changes of the
 // command line (override.h) in order, fills in what the policy, the model and the hardware say,
-// and validates. Relative paths start at the folder of the file that they are written in; those
-// of the command line at the current folder.
+// and validates. Relative paths in a file start at the folder of the file; relative paths of the
+// command line start at the current folder.
 // Throws InputError: one line with the file and line or the field's path, what is wrong, what is
 // allowed.
 ExperimentConfig ReadExperiment(const std::filesystem::path& path,
                                 std::span<const std::string> overrides);
 
-// From a text such as that of WriteResolved; errors name `source`.
+// Reads a text such as WriteResolved writes; errors name `source`.
 // Accepts a policy that allows longer requests than the model has positions, which ReadExperiment
 // refuses: records of older versions contain such configs and must stay replayable.
 ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
@@ -178,19 +181,19 @@ ExperimentConfig ParseExperiment(std::string_view text, const std::string& sourc
 // The experiment in text format with all defaults; reading it gives an equal config.
 // A real world without a cost model is written without one.
 std::string WriteResolved(const ExperimentConfig& config);
-// The name of the own policy that decided, from a text of WriteResolved; empty: `policy` did.
+// The name of the own policy that decided, from a text of WriteResolved; empty if `policy` decided.
 std::string OwnPolicyOf(std::string_view resolved);
 
-// The fields that `asked` sets although nothing reads them with these other fields, each as one
-// line with its path and what it needs. A field that is set to what holds anyway is none of them.
-// Reads the experiment once more, and again for each line; that takes about a millisecond each.
+// The fields that `asked` sets but that have no effect with the other fields, each as one line with
+// its path and what it needs. Leaves out fields that are set to the value that they would have
+// anyway. Resolves the experiment once more, and again for each line: about a millisecond each.
 std::vector<std::string> SettingsWithoutEffect(const ExperimentConfig& config);
 
 // Whether the file or its changes set the field, as --set names it; nullopt if that is not known.
 std::optional<bool> Asks(const ExperimentConfig& config, std::string_view path);
 
 // A number of the device that the experiment sets, in hardware_spec or in a data sheet of its own,
-// and the device with half of it, or more than nothing.
+// and the device with half of that number, or with a number above 0 where it is 0.
 struct ChangedHardware {
   std::string field;  // "system.hardware_spec.sm_count", or "PATH: sm_count"
   HardwareSpec spec;
@@ -199,7 +202,7 @@ struct ChangedHardware {
 // One for each such number. Throws InputError if the data sheet cannot be read any more.
 std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& config);
 
-// The traits of the policy that decides.
+// The traits of the policy that decides: own_policy if there is one, else `policy`.
 PolicyTraits TraitsOf(const ExperimentConfig& config);
 
 }  // namespace twin

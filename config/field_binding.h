@@ -52,7 +52,7 @@ class FromMessage {
   void Values(const char* field, std::vector<std::string>& values) const;
   void Values(const char* field, std::vector<std::uint32_t>& values) const;
 
-  // A field that was called `former` before; `field` prevails if both are set.
+  // A field that was formerly called `former`; `field` prevails if both are set.
   template <class T>
   void RenamedValue(const char* former, const char* field, T& value) const {
     Value(former, value);

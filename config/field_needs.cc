@@ -41,7 +41,7 @@ double Number(std::string_view text) {
 struct Condition {
   std::string_view path;
   std::string_view sign;    // "", "!", "=", "!=" or ">"
-  std::string_view values;  // behind the sign
+  std::string_view values;  // after the sign
 };
 
 Condition Parsed(std::string_view text) {
@@ -55,7 +55,7 @@ Condition Parsed(std::string_view text) {
   return {text, "", ""};
 }
 
-// What a path leads to. `holder` is null where a message on the way is not set.
+// The field that a path names. `holder` is null if a message on the way is not set.
 struct FieldPlace {
   const FieldDescriptor* field = nullptr;
   const Message* holder = nullptr;
@@ -67,7 +67,7 @@ struct FieldPlace {
                                 : reflection.HasField(*holder, field);
   }
 
-  // As text format writes it; the default of the type if the field is not set.
+  // The value as text format writes it; the default of the type if the field is not set.
   [[nodiscard]] std::string Text() const {
     if (set()) {
       std::string text;
@@ -134,7 +134,7 @@ std::string Described(const Condition& condition, const std::string& path) {
   return condition.sign == ">" ? fmt::format("{} above {}", field, values) : field;
 }
 
-// The needs of a field that do not hold, in words; empty: none.
+// The unmet needs of a field, in words; empty if all are met.
 std::string UnmetOf(const FieldDescriptor& field, const Context& context) {
   std::string unmet;
   for (const std::string& need : field.options().GetExtension(proto::rule).needs()) {

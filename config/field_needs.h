@@ -1,9 +1,9 @@
-// Fields that nothing reads with the other fields of an experiment, by the schema's option `needs`.
+// Finds fields that have no effect with the other fields, by the schema's option `needs`.
 //
 // A need is one or several conditions with " or " between them:
 //
 //   PATH            is set, and neither 0 nor false
-//   !PATH           is not
+//   !PATH           is unset, 0 or false
 //   PATH=A|B        has one of these values, as text format writes them
 //   PATH!=A|B       has none of them
 //   PATH>NUMBER     is larger
@@ -26,7 +26,7 @@ struct UnmetNeed {
 };
 
 // The fields that are set in `asked` and whose needs `resolved`, the same experiment with all
-// defaults, does not meet. Fields below such a field are left out, and so are those whose message
+// defaults, does not meet. Leaves out fields below such a field, and fields whose message
 // `resolved` does not have. CHECKs that needs name fields of the schema.
 std::vector<UnmetNeed> UnmetNeeds(const google::protobuf::Message& asked,
                                   const google::protobuf::Message& resolved);

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "config/embedded_files.h"
 #include "config/hardware.pb.h"
-#include "config/hardware_texts.h"
 #include "config/overlay.h"
 #include "config/system_binding.h"
 #include "config/text_message.h"
@@ -33,7 +33,7 @@ HardwareSpec Parse(std::string_view text, const std::string& source) {
   return spec;
 }
 
-// Lower-case letters and digits, without the maker.
+// Lower-case letters and digits of the name, without the maker.
 std::string Spelling(std::string_view name) {
   std::string plain;
   for (const char capital : name) {
@@ -46,8 +46,8 @@ std::string Spelling(std::string_view name) {
   return plain;
 }
 
-// What drivers and public data sets call devices, as Spelling() has it. "H100" alone is not among
-// them: it may be on SXM or PCIe.
+// Names of devices in drivers and public data sets, in the form of Spelling(). "H100" alone is
+// missing, because it may be SXM or PCIe.
 std::string_view PresetOfOtherName(const std::string& spelling) {
   static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"a100sxm440gb", "a100-40gb"},
@@ -72,13 +72,17 @@ std::string_view PresetOfOtherName(const std::string& spelling) {
   return known == std::end(kNames) ? std::string_view() : known->second;
 }
 
+std::string_view DeviceOf(const EmbeddedFile& sheet) {
+  return sheet.name.substr(0, sheet.name.find('.'));
+}
+
 }  // namespace
 
 std::string_view PresetOfDevice(std::string_view name) {
   if (const std::string_view preset = PresetOfAiconfigurator(name); !preset.empty()) return preset;
   const std::string spelling = Spelling(name);
-  for (const HardwareText& entry : HardwareTexts()) {
-    if (Spelling(entry.name) == spelling) return entry.name;
+  for (const std::string_view preset : HardwarePresetNames()) {
+    if (Spelling(preset) == spelling) return preset;
   }
   return PresetOfOtherName(spelling);
 }
@@ -86,7 +90,7 @@ std::string_view PresetOfDevice(std::string_view name) {
 std::span<const std::string_view> HardwarePresetNames() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> all;
-    for (const HardwareText& entry : HardwareTexts()) all.push_back(entry.name);
+    for (const EmbeddedFile& sheet : HardwareTexts()) all.push_back(DeviceOf(sheet));
     return all;
   }();
   return names;
@@ -94,9 +98,10 @@ std::span<const std::string_view> HardwarePresetNames() {
 
 HardwareSpec HardwarePreset(std::string_view name) {
   std::string all;
-  for (const HardwareText& entry : HardwareTexts()) {
-    if (entry.name == name) return Parse(entry.text, std::string(name));
-    all += (all.empty() ? "" : ", ") + std::string(entry.name);
+  for (const EmbeddedFile& sheet : HardwareTexts()) {
+    const std::string_view device = DeviceOf(sheet);
+    if (device == name) return Parse(sheet.bytes, std::string(name));
+    all += (all.empty() ? "" : ", ") + std::string(device);
   }
   throw InputError(InputError::Kind::kUsage, "hardware",
                    "no device \"" + std::string(name) + "\"; nearest " +

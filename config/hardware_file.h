@@ -19,7 +19,7 @@ HardwareSpec HardwarePreset(std::string_view name);
 // ("NVIDIA H100 80GB HBM3", "h100_sxm"). Throws as HardwarePreset() and ReadHardwareFile().
 HardwareSpec HardwareFromNameOrFile(const std::string& name_or_path);
 
-// The preset that such a name means; empty if there is none.
+// The preset that a name in any such spelling means; empty if there is none.
 std::string_view PresetOfDevice(std::string_view name);
 
 // The preset that describes a system of aiconfigurator's database, such as "a100_sxm"; empty if

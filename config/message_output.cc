@@ -12,7 +12,7 @@ MessageOutput::MessageOutput(const std::filesystem::path& path, Compression comp
     : file_(path, appearance), stream_(std::make_unique<io::FileOutputStream>(file_.descriptor())) {
   if (compression == Compression::kNone) return;
   io::GzipOutputStream::Options options;
-  options.compression_level = 3;  // beyond it, time doubles for a few percent
+  options.compression_level = 3;  // higher levels double the time for a few percent
   gzip_ = std::make_unique<io::GzipOutputStream>(stream_.get(), options);
 }
 

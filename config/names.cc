@@ -30,7 +30,7 @@ std::vector<std::string> ValueNames(const EnumDescriptor& type) {
   std::vector<std::string> names;
   for (int i = 0; i < type.value_count(); ++i) {
     const google::protobuf::EnumValueDescriptor& value = *type.value(i);
-    // The first name of a number is the current one, others are former names.
+    // The first name of a number is the current name, later ones are former names.
     if (type.FindValueByNumber(value.number()) == &value) names.push_back(value.name());
   }
   return names;
@@ -48,13 +48,13 @@ std::string Advice(std::string_view wrong, const std::vector<std::string>& names
   return "; nearest \"" + nearest.substr(0, nearest.find(',')) + "\"; allowed: " + Join(names);
 }
 
-// Paths to fields called `name`, from a message on.
+// Finds the paths to fields called `name`, below a message.
 class PathsTo {
  public:
   PathsTo(std::string_view name, const Descriptor& preferred)
       : name_(name), preferred_(preferred) {}
 
-  // A message inside a message of its own type is left out.
+  // Leaves out a message inside a message of its own type.
   void Collect(const Descriptor& type, const std::string& path, bool below) {
     if (std::ranges::count(open_, &type) > 0) return;
     open_.push_back(&type);
@@ -71,7 +71,7 @@ class PathsTo {
     open_.pop_back();
   }
 
-  // Those of the preferred message if there are any; the shortest ones first.
+  // Paths below the preferred message if there are any, else all; the shortest first.
   [[nodiscard]] std::vector<std::string> Best(std::size_t count_max) && {
     std::vector<std::string>& paths = near_.empty() ? far_ : near_;
     std::ranges::stable_sort(paths, {},

@@ -1,5 +1,5 @@
-// Names of fields in a config: their paths, and error texts for wrong ones with the nearest valid
-// name and all valid ones.
+// Names of fields in a config: their paths, and error texts for unknown names with the nearest
+// valid name and all valid names.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace twin {
 // "system.memory" of "system" and "memory"; the name alone where the path is empty.
 std::string FieldPath(std::string_view path, std::string_view name);
 
-// "no field "x" in y; nearest "z"; allowed: a, b, c". If messages of `root` hold a field of that
-// name elsewhere, its path in place of the nearest name; those below `type` come first.
+// "no field "x" in y; nearest "z"; allowed: a, b, c". If messages below `root` have a field of that
+// name elsewhere, gives its path in place of the nearest name; paths below `type` come first.
 std::string DescribeUnknownField(std::string_view wrong, const google::protobuf::Descriptor& type,
                                  const google::protobuf::Descriptor& root);
 

@@ -35,7 +35,7 @@ const proto::Rule& RuleOf(const FieldDescriptor& field) {
   return field.options().GetExtension(proto::rule);
 }
 
-// How many values of a set field there are, and one of them; singular fields count as one.
+// Number of values of a set field; 1 for singular fields.
 int Count(const Message& message, const FieldDescriptor& field) {
   return field.is_repeated() ? message.GetReflection()->FieldSize(message, &field) : 1;
 }
@@ -93,7 +93,7 @@ std::string Shown(double number) {
   return whole ? std::to_string(static_cast<std::int64_t>(number)) : ShortestText(number);
 }
 
-// What is wrong with a number under a rule; empty = nothing.
+// The part of a rule that a number breaks, as text; empty if it breaks none.
 std::string Broken(double number, const proto::Rule& rule) {
   if (!std::isfinite(number)) return "must be finite";
   if (rule.has_min() && number < rule.min()) return "must be at least " + Shown(rule.min());
@@ -133,7 +133,7 @@ void ForEachValue(const Message& message, const std::string& path,
   }
 }
 
-// What is wrong with the value and what is allowed; empty if nothing is.
+// Says what is wrong with the value and what is allowed; empty if nothing is wrong.
 std::string FaultOf(const SetValue& value) {
   const FieldDescriptor& field = value.field;
   if (const std::optional<double> number = Number(value.message, field, value.index)) {

@@ -20,13 +20,14 @@ const google::protobuf::FieldDescriptor* OtherMember(
 
 // Copies every field that is set in `upper` to `lower`. Messages are merged field by field; lists
 // and scalars are replaced. Throws InputError (usage) "field.path: what is wrong, what is allowed"
-// if `upper` has another member of a oneof than `lower`: merging would drop all that the latter
-// says. `way_out` is allowed instead of its fields. REQUIRES: both have one type.
+// if `upper` has another member of a oneof than `lower`, because merging would drop all fields of
+// the member in `lower`. The error offers `way_out` as an alternative to fields of that member.
+// REQUIRES: both have one type.
 void Overlay(const google::protobuf::Message& upper, google::protobuf::Message& lower,
              std::string_view way_out);
 
-// Makes relative paths absolute and normal, starting at `folder`: those in `file` fields, and in
-// `name_or_file` fields if the value has a '/'.
+// Makes relative paths in `file` fields, and in `name_or_file` fields if the value has a '/',
+// absolute and normal, starting at `folder`.
 void ResolveFiles(const std::filesystem::path& folder, google::protobuf::Message& message);
 
 // A file that a configuration names, or was read from.
@@ -39,7 +40,7 @@ struct InputFile {
 // the order of the fields.
 std::vector<InputFile> FilesNamedIn(const google::protobuf::Message& message);
 
-// Makes a number half as large, and a zero more than nothing. False for fields of other types.
+// Halves a number, and sets a zero to a number above 0. False for fields of other types.
 bool HalveNumber(const google::protobuf::FieldDescriptor& field,
                  google::protobuf::Message& message);
 

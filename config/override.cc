@@ -31,7 +31,7 @@ struct Segment {
 };
 
 struct Assignment {
-  std::string said;  // how errors call it
+  std::string said;  // the option, for errors
   std::vector<Segment> path;
   bool clears = false;   // --unset
   bool appends = false;  // +=
@@ -105,8 +105,8 @@ const FieldDescriptor& FindField(const Assignment& assignment, const Descriptor&
   return *field;
 }
 
-// A path leads through the members of oneofs that are set: a field of another member would drop all
-// that the file says of the set one. `depth`: of the member in the path.
+// Refuses a path through a member of a oneof while another member is set: the change would drop all
+// fields of the set member. `depth`: position of the member in the path.
 void RequireChosen(const Assignment& assignment, const Message& parent,
                    const FieldDescriptor& field, std::size_t depth) {
   const FieldDescriptor* const set = OtherMember(parent, field);
@@ -154,7 +154,7 @@ std::string Quoted(const std::string& raw) {
   return quoted + "\"";
 }
 
-// The fields of a message in text format, whichever way the value writes them.
+// The fields of a message in text format, for all ways to write the value.
 std::string MessageBody(const FieldDescriptor& field, const std::string& value) {
   const bool braced = value.size() >= 2 && value.front() == '{' && value.back() == '}';
   if (braced) return value.substr(1, value.size() - 2);
@@ -163,7 +163,7 @@ std::string MessageBody(const FieldDescriptor& field, const std::string& value) 
   return bare_member ? value + " {}" : value;
 }
 
-// `value` as text format has it behind the field's name.
+// The field's name and `value` in text format.
 std::string FieldText(const FieldDescriptor& field, const std::string& value, bool whole) {
   if (field.is_repeated() && whole && !value.empty() && value.front() == '[') {
     return field.name() + ": " + value;

@@ -21,7 +21,7 @@ namespace twin {
 //         is `{ fields }`, `fields` without braces, or the bare name of one of its message fields
 //         (`policy=orca` is `policy { orca {} }`).
 // =       replaces the whole field, also a message or a repeated field (`[a, b]`, or one element).
-//         `name[i]=` replaces one element; i = their number appends.
+//         `name[i]=` replaces one element; i = the number of elements appends.
 // +=      appends to a repeated field.
 // !PATH   clears the field, so that its default applies again, or removes one element of a repeated
 //         field. A field that is not set stays so.

@@ -1,4 +1,4 @@
-// The packets of a Perfetto trace, one call each.
+// Writes the packets of a Perfetto trace, one call per packet.
 #pragma once
 
 #include <array>

@@ -19,7 +19,7 @@ namespace twin {
 
 using namespace perfetto;  // NOLINT(google-build-using-namespace): names of the format
 
-// Tracks on which slices that overlap lie side by side.
+// Tracks that show overlapping slices side by side.
 class PerfettoWriter::Lanes {
  public:
   // Lanes are the tracks from `first_track` on, `rank` is the place of the first one.
@@ -49,7 +49,7 @@ class PerfettoWriter::Lanes {
   std::vector<TimePoint> busy_until_;
 };
 
-// Steps as slices, and what each of them spent its time on.
+// Draws steps as slices, and the parts of each step's time.
 class PerfettoWriter::StepTracks {
  public:
   explicit StepTracks(PerfettoPackets& packets)
@@ -119,7 +119,8 @@ class PerfettoWriter::StepTracks {
   RingQueue<const StepPlan*> in_flight_;
 };
 
-// Requests as slices with their phases inside, each on a lane of its own while it is in the system.
+// Draws requests as slices with their phases inside, each request on a lane of its own while it is
+// in the system.
 class PerfettoWriter::RequestTracks {
  public:
   RequestTracks(PerfettoPackets& packets, const PerfettoOptions& options)
@@ -147,7 +148,7 @@ class PerfettoWriter::RequestTracks {
     for (const Preemption& preemption : plan.preempted) {
       const bool swapped = preemption.how == Preemption::How::kSwap;
       Enter(preemption.request, swapped ? Slice::kSwapped : Slice::kPreempted, now);
-      // What it still has in flight says nothing about its next phase.
+      // Steps that the request still has in flight do not delay its next phase.
       if (Drawn* drawn = drawn_requests_.Find(preemption.request)) drawn->latest_step = StepId{};
     }
     for (const WorkItem& item : plan.work) {
@@ -211,7 +212,7 @@ class PerfettoWriter::RequestTracks {
     packets_.BeginSlice(drawn.track, now, phase, Category::kRequest, {{Note::kRequest, Index(id)}});
   }
 
-  // The phase of `item` begins now, or when the step before it returns that is of another phase.
+  // Begins the phase of `item` now, or when the latest step of the phase before it returns.
   void Plan(const WorkItem& item, StepId step, TimePoint now) {
     Drawn* drawn = drawn_requests_.Find(item.request);
     if (drawn == nullptr) return;
@@ -267,7 +268,7 @@ class PerfettoWriter::RequestTracks {
   IdWindow<Drawn> drawn_requests_;
 };
 
-// Values over time; only changes are written.
+// Draws values over time; writes only changes.
 class PerfettoWriter::Counters {
  public:
   enum Which : std::uint8_t { kRunning, kWaiting, kKvUse, kTokens, kUndrawn };

@@ -1,4 +1,4 @@
-// trace.pftrace: a run as a picture, for ui.perfetto.dev.
+// Writes trace.pftrace: a run as a picture, for ui.perfetto.dev.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,8 @@ struct PerfettoOptions {
 //               prefill, decode, mixed, swap, or idle (no work); steps that overlap (pipeline
 //               stages, asynchronous scheduling) are drawn on further lanes
 //   step parts  of real runs: schedule, build, gemm, attention, communication, other and sampling
-//   of
-//               each step. Each part is one slice, as long as the step spent on it in total: layers
-//               alternate between parts, the slices do not
+//               in each step. Each part is one slice, as long as the step spent on it in total:
+//               layers alternate between parts, the slices do not
 //   delivery    of real runs: from the end of a step on the device until the engine is told
 //   requests    a lane for each request in the system, reused by later ones: the slice "request N"
 //               and in it queued, prefill, decode, preempted, swapped. A phase begins when the step

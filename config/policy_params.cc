@@ -31,7 +31,7 @@ using nlohmann::json;
   throw InputError(InputError::Kind::kUsage, where, what);
 }
 
-// The first parameter whose value is not the one that the entry is meant for; nullptr: none.
+// The first parameter that differs from the entry's value for it; nullptr if none does.
 const RenamedParameter* Mismatch(const CaseName& entry, const json& params) {
   for (const RenamedParameter& renamed : entry.renamed) {
     if (renamed.only.empty()) continue;

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "config/embedded_files.h"
 #include "config/overlay.h"
 #include "config/profile.pb.h"
 #include "config/profile_binding.h"
-#include "config/profile_texts.h"
 #include "config/text_message.h"
 #include "core/check.h"
 #include "core/files/byte_source.h"
@@ -22,9 +22,9 @@ namespace twin {
 
 namespace {
 
-constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;  // as of plain ones, in ReadTextFile
+constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;  // as ReadTextFile for plain files
 
-// Parts that no rule of their own restricts.
+// For parts whose only rules are the schema's.
 template <class Part>
 void Validate(const Part& /*part*/) {}
 
@@ -55,7 +55,7 @@ std::string PrintPart(const Part& part) {
   return PrintText(message);
 }
 
-// Of a plain or compressed file.
+// The text in the bytes of a plain or compressed file.
 std::string TextOf(std::string bytes, const std::string& source) {
   std::string text;
   try {
@@ -129,12 +129,12 @@ std::filesystem::path FileOf(const std::filesystem::path& folder, ProfilePart pa
 struct EmbeddedProfiles {
   std::mutex mutex;
 
-  const sim::DeviceProfile& Parsed(const ProfileText& entry, ProfilePart part) {
-    sim::DeviceProfile& profile = devices_[entry.device];
-    bool& known = parsed_[{entry.device, part}];
+  const sim::DeviceProfile& Parsed(const EmbeddedFile& file, ProfilePart part) {
+    sim::DeviceProfile& profile = devices_[file.folder];
+    bool& known = parsed_[{file.folder, part}];
     if (known) return profile;
-    Parse(std::string(entry.bytes),
-          fmt::format("sim/devices/profiles/{}/{}", entry.device, entry.file), part, profile);
+    Parse(std::string(file.bytes),
+          fmt::format("sim/devices/profiles/{}/{}", file.folder, file.name), part, profile);
     known = true;
     return profile;
   }
@@ -170,11 +170,11 @@ sim::DeviceProfile ProfilePreset(std::string_view hardware,
   static EmbeddedProfiles embedded;
   const std::lock_guard lock(embedded.mutex);
   sim::DeviceProfile profile;
-  for (const ProfileText& entry : ProfileTexts()) {
-    if (entry.device != hardware) continue;
+  for (const EmbeddedFile& file : ProfileTexts()) {
+    if (file.folder != hardware) continue;
     for (const ProfilePart part : parts) {
-      if (!entry.file.starts_with(FileName(part))) continue;
-      CopyPart(part, embedded.Parsed(entry, part), profile);
+      if (!file.name.starts_with(FileName(part))) continue;
+      CopyPart(part, embedded.Parsed(file, part), profile);
     }
   }
   return profile;
@@ -183,7 +183,7 @@ sim::DeviceProfile ProfilePreset(std::string_view hardware,
 std::span<const std::string_view> ProfilePresetNames() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> all;
-    for (const ProfileText& entry : ProfileTexts()) all.push_back(entry.device);
+    for (const EmbeddedFile& file : ProfileTexts()) all.push_back(file.folder);
     all.erase(std::unique(all.begin(), all.end()), all.end());
     return all;
   }();

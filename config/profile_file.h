@@ -23,10 +23,10 @@ inline constexpr std::initializer_list<ProfilePart> kAllProfileParts = {
     ProfilePart::kGemm,        ProfilePart::kMoe,   ProfilePart::kAttention,
     ProfilePart::kCollectives, ProfilePart::kSteps, ProfilePart::kBoundary};
 
-// The parts `parts` of the profile sim/devices/profiles/HARDWARE; the others are empty, and so are
-// all of a device without profile. `hardware` is the name of a preset or of any other data sheet.
-// Only the parts that are asked for are parsed, each once in a process: some milliseconds, then a
-// copy. Callable from several threads.
+// The parts `parts` of the profile sim/devices/profiles/HARDWARE. All other parts are empty, as are
+// all parts of a device without profile. `hardware` is the name of a preset or any other data
+// sheet. Each part is parsed at most once in a process, when it is first asked for: some
+// milliseconds, then a copy. Callable from several threads.
 sim::DeviceProfile ProfilePreset(std::string_view hardware,
                                  std::initializer_list<ProfilePart> parts = kAllProfileParts);
 

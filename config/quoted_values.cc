@@ -11,7 +11,7 @@ namespace {
 using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::Tokenizer;
 
-// Parsing the text reports the errors.
+// Ignores errors: parsing the text reports them.
 class NoErrors final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int /*line*/, int /*column*/, const std::string& /*what*/) override {}

@@ -19,8 +19,8 @@ struct QuotedText {
 };
 
 // Puts quotes around every number and word that is a value of a field called `field`, at any depth:
-// `values: [1, -2.5, on]` becomes `values: ["1", "-2.5", "on"]`. A text that the tokenizer does not
-// understand comes back as far as it was changed: parsing it gives the error.
+// `values: [1, -2.5, on]` becomes `values: ["1", "-2.5", "on"]`. Stops at text that the tokenizer
+// does not understand; parsing the result reports that error.
 QuotedText QuoteValues(std::string_view text, std::string_view field);
 
 }  // namespace twin

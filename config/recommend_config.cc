@@ -18,7 +18,7 @@
 namespace twin {
 namespace {
 
-// Each run says how many it needs.
+// Not limited here: each run says how many requests it needs.
 constexpr std::int64_t kDrawnRequests = 1000;
 
 [[noreturn]] void RefuseRequest(const std::string& source, const std::string& what) {

@@ -1,4 +1,4 @@
-// A request for a recommendation as its file describes it.
+// A request for a recommendation, as its file describes it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ServedModelConfig {
 struct OfferedHardwareConfig {
   std::string name;  // data sheet or path
   std::int32_t devices = 1;
-  double price_per_hour = 0;  // of one device; 0: not given
+  double price_per_hour = 0;  // for one device; 0: not given
 };
 
 // Values by setting; an empty list leaves the choice open.
@@ -44,7 +44,7 @@ struct RecommendConfig {
 
   std::vector<ServedModelConfig> models;
   std::vector<OfferedHardwareConfig> hardware;
-  std::string until;  // empty: no bounds but those that slo implies
+  std::string until;  // empty: only the bounds that slo implies
   bool has_slo = false;
   Objective objective = Objective::kGoodput;
   std::string latency_metric = "mean_e2el_ms";
@@ -65,7 +65,7 @@ struct RecommendConfig {
 // (usage) with the file, the line and column or the field, what is wrong, what is allowed.
 RecommendConfig ReadRecommendation(const std::filesystem::path& path);
 
-// The same from a text; errors name `source`, and relative paths start at `folder`.
+// Reads and validates a text; errors name `source`, and relative paths start at `folder`.
 RecommendConfig ParseRecommendation(const std::string& text, const std::string& source,
                                     const std::filesystem::path& folder);
 

@@ -116,7 +116,7 @@ namespace {
 class FrameStream {
  public:
   explicit FrameStream(const std::filesystem::path& path) : path_(path.string()) {
-    // A FIFO without a writer would hold up the call.
+    // Opening a FIFO without a writer would wait.
     const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat status {};
     const bool regular =
@@ -165,7 +165,8 @@ class FrameStream {
 
 constexpr std::uint64_t kWholeRecord = ~std::uint64_t{0};
 
-// How many instants a record without end surely holds completely; kWholeRecord if it has an end.
+// Number of instants that a record without end surely holds completely; kWholeRecord if the record
+// has an end.
 std::uint64_t InstantsThere(const std::filesystem::path& path) {
   FrameStream frames(path);
   proto::Frame frame;
@@ -240,7 +241,7 @@ class RecordReader::Frames {
     peeked_ = true;
   }
 
-  // Passes what is left of the latest instant.
+  // Skips the rest of the latest instant.
   void PassToNext() {
     while (Peek().has_plan()) DecodePlan();
     while (Peek().has_transfer()) DecodeTransfer();

@@ -20,7 +20,7 @@
 
 namespace twin {
 
-// What a run started from.
+// The configuration and engines that a run started from.
 struct RecordHeader {
   std::string config;  // resolved, in text format
   std::uint64_t seed = 0;
@@ -81,25 +81,26 @@ class RecordWriter : public RunObserver {
   std::unique_ptr<Frames> frames_;
 };
 
-// Reads such a file from its beginning; memory does not grow with it.
+// Reads a record from its beginning; memory does not grow with its length.
 // Every function, the constructor included, throws InputError(kData), naming the file and the
 // frame, if the file is truncated, damaged, or not a record. If a record is read to its end without
 // an error, no frame is missing.
 class RecordReader : public RecordSource {
  public:
-  // What to do with a record without end, of a run that was killed or goes on.
+  // How to treat a record without end, from a run that was killed or still goes on.
   enum class WithoutEnd : std::uint8_t {
     kRefuse,
-    // Read the instants of which everything is surely there: all but the latest.
+    // Read the instants that are surely complete: all but the latest.
     kReadWhatIsThere,
   };
   explicit RecordReader(const std::filesystem::path& path,
                         WithoutEnd without_end = WithoutEnd::kRefuse);
   ~RecordReader() override;
 
-  // Called for refused requests as they are passed on the way to the next instant or the end.
+  // Sets the listener of refused requests. NextInstant calls it for each refusal before the next
+  // instant or the end.
   void ListenToRefusals(std::function<void(const RefusedRequest&)> listener);
-  // False if it has no end.
+  // False if the record has no end.
   [[nodiscard]] bool complete() const;
 
   [[nodiscard]] const RecordHeader& header() const;
@@ -108,7 +109,8 @@ class RecordReader : public RecordSource {
   const StepPlan* NextPlan() override;
   const KvTransfer* NextTransfer() override;
 
-  // Known once NextInstant has returned false. REQUIRES: that. Without an end: of what was read.
+  // REQUIRES: NextInstant has returned false. For a record without end: sums over all that was
+  // read.
   [[nodiscard]] const RecordEnd& end() const;
 
  private:

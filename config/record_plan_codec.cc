@@ -27,7 +27,7 @@ constexpr std::int64_t StepTotals::*kTotals[] = {&StepTotals::prefill_tokens,
                                                  &StepTotals::padding_tokens,
                                                  &StepTotals::draft_items,
                                                  &StepTotals::draft_tokens};
-// Of those, without the ones that are left out where nothing is drafted.
+// Number of totals that are stored for a plan without drafts: all but the last two.
 constexpr std::size_t kPlainTotals = std::size(kTotals) - 2;
 
 void EncodeWork(const StepPlan& plan, proto::RecordedPlan& message) {

@@ -13,7 +13,7 @@
 
 namespace twin {
 
-// What the replicas of a group have of their own. Everything else is the experiment's.
+// Settings that the replicas of a group have of their own. Everything else is the experiment's.
 struct ReplicaGroup {
   enum class Role : std::uint8_t { kBoth, kPrefill, kDecode };
 

@@ -30,7 +30,7 @@ const char* Name(Role role) {
 // Hardware and memory have no members of oneofs.
 constexpr std::string_view kWayOut = "none";
 
-// A group is free to choose another policy or cost, which then takes nothing from the experiment's.
+// Drops the experiment's policy or cost if the group chooses another kind, which inherits nothing.
 template <class Choice>
 void LayOverChoice(const Choice& group, Choice& shared) {
   if (group.kind_case() != Choice::KIND_NOT_SET && group.kind_case() != shared.kind_case()) {

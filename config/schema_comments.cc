@@ -4,7 +4,9 @@
 #include <google/protobuf/descriptor.pb.h>
 
 #include <sstream>
+#include <string_view>
 
+#include "config/embedded_files.h"
 #include "core/check.h"
 
 namespace twin {
@@ -32,7 +34,7 @@ std::string CommentOf(const Descriptor* descriptor) {
 
 SchemaComments::SchemaComments() : pool_(std::make_unique<google::protobuf::DescriptorPool>()) {
   google::protobuf::FileDescriptorSet files;
-  const std::string_view bytes = SchemaDescriptors();
+  const std::string_view bytes = SchemaDescriptors().front().bytes;
   CHECK(files.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
   for (const google::protobuf::FileDescriptorProto& file : files.file()) {
     CHECK(pool_->BuildFile(file) != nullptr);

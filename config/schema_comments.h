@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
 namespace google::protobuf {
 class Descriptor;
@@ -14,11 +13,8 @@ class FieldDescriptor;
 
 namespace twin {
 
-// The serialized FileDescriptorSet of all schemas, comments included, embedded at build time.
-std::string_view SchemaDescriptors();
-
-// Looks up comments by the descriptors of the generated messages. A comment is one line: those
-// before and behind the declaration, joined by spaces; empty if there is none.
+// Looks up comments by the descriptors of the generated messages. Returns one line: the comments
+// before and after the declaration, joined by spaces; empty if there are none.
 class SchemaComments {
  public:
   SchemaComments();

@@ -13,7 +13,7 @@ namespace {
 bool IsVersionDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsNameLetter(char c) { return c >= 'a' && c <= 'z'; }
 
-// Families that are known by several names, letters only.
+// Families with several names, letters only.
 constexpr std::pair<std::string_view, std::string_view> kFamilies[] = {
     {"vllmopenai", "vllm"},
     {"textgenerationinference", "tgi"},
@@ -43,7 +43,7 @@ std::optional<ServerVersion> TakeVersion(std::string_view& text) {
   return version;
 }
 
-// "rc6", ".post1", "-dev": of a build that is not the release of its version.
+// Whether the text ("rc6", ".post1", "-dev") marks a build that is not the release of its version.
 bool IsBuild(std::string_view rest) {
   constexpr std::string_view kWords[] = {"rc", "a", "b", "alpha", "beta", "dev", "post"};
   if (rest.find_first_of(".-_") == 0) rest.remove_prefix(1);

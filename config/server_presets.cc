@@ -54,7 +54,7 @@ constexpr std::array kPresets = {
                  {1, 0, 0}},
 };
 
-// Which releases of vLLM V1 decide alike: from `since` on, until the next row. Each minor release
+// Releases of vLLM V1 that decide alike: from `since` on, until the next row. Each minor release
 // from the second row on was executed (checks/originals/README.md).
 struct VllmDecisions {
   ServerVersion since;
@@ -90,7 +90,7 @@ struct MissingServer {
 };
 constexpr std::array kMissing = {MissingServer{"triton", "Triton's batchers"}};
 
-// Seconds between client and engine, there and back.
+// Seconds from client to engine, and back.
 constexpr double kOlderSeconds = 6.1e-3;
 constexpr double kNewerSeconds = 6.8e-3;
 constexpr double kMoreRanksSeconds = 8.5e-3;
@@ -110,7 +110,7 @@ std::string_view FamilyOf(const ServerPreset& preset) {
   return preset.name.substr(0, preset.name.find('-'));
 }
 
-// Why none of the presets, whose names are `names`, stands for `server`.
+// Says why none of the presets, whose names are `names`, stands for `server`.
 std::string WhyRefused(const std::string& server, std::span<const std::string_view> names) {
   const std::optional<ServerName> asked = ParseServerName(server);
   if (!asked)
@@ -215,8 +215,8 @@ std::uint32_t SglangCaptured(const HardwareSpec& hardware, const Parallelism& pa
   return parallelism.tensor < 4 ? tier.captured : tier.captured_by_more_ranks;
 }
 
-// mem_fraction_static: what activations (1.5 MiB a token of the largest step), graphs (2 MiB a
-// sequence) and communication are expected to leave, to a thousandth.
+// mem_fraction_static: the share of memory left by activations (1.5 MiB a token of the largest
+// step), graphs (2 MiB a sequence) and communication, to a thousandth.
 double SglangMemoryShare(const HardwareSpec& hardware, const Parallelism& parallelism,
                          std::int32_t step_tokens) {
   constexpr double kMib = 1 << 20;
@@ -299,7 +299,7 @@ void FillBoundary(const ListedServer& server, const Parallelism& parallelism,
   Bind(fields, config);
 }
 
-// A resolved config that is read again names the preset, and beside it what that stands in for.
+// A resolved config that is read again names the preset and the version that it stands in for.
 void KeepAsked(const std::string& asked, const ListedServer& found, proto::System& system) {
   system.set_server(std::string(found.preset->name));
   if (!found.exact) {
@@ -310,11 +310,11 @@ void KeepAsked(const std::string& asked, const ListedServer& found, proto::Syste
   }
 }
 
-// How the host prepares steps, and the largest captured graph (0: the cost model's own rule).
+// Engine by which the host prepares steps, and largest captured graph (0: the cost model's rule).
 struct HostOf {
   proto::ProfileCost::Engine engine = proto::ProfileCost::from_policy;
   std::uint32_t captured = 0;
-  bool hidden = false;  // behind the device, although the simulated policy waits for results
+  bool hidden = false;  // host time overlaps the device, although the policy waits for results
 };
 
 std::optional<HostOf> HostOfPolicy(const HardwareSpec& hardware, const Parallelism& parallelism,
@@ -344,7 +344,7 @@ std::optional<HostOf> HostOfPolicy(const HardwareSpec& hardware, const Paralleli
   }
 }
 
-// The host's way of preparing steps and the sizes of captured graphs, which follow from the policy.
+// Fills in the engine that prepares steps and the sizes of captured graphs, both by the policy.
 void FillCost(const HardwareSpec& hardware, const Parallelism& parallelism,
               const proto::Policy& policy, proto::Cost& cost) {
   if (cost.kind_case() != proto::Cost::KIND_NOT_SET && !cost.has_profile()) return;
@@ -434,7 +434,7 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
     FillV1(preset.name, found->version, model, hardware, parallelism, message, defaults);
   }
   FillBoundary(*found, parallelism, *defaults.mutable_system()->mutable_boundary());
-  // Another policy than the server's takes nothing from it; run/config_warnings.cc says so.
+  // A policy other than the server's takes no settings from it; run/config_warnings.cc says so.
   if (message.policy().kind_case() != proto::Policy::KIND_NOT_SET &&
       message.policy().kind_case() != defaults.policy().kind_case()) {
     defaults.clear_policy();

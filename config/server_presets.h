@@ -1,4 +1,4 @@
-// Servers by name and version: how each starts unasked.
+// Default settings of servers, by name and version.
 #pragma once
 
 #include <cstdint>
@@ -23,55 +23,56 @@ struct ServerPreset {
   std::string_view name;  // of system.server
   std::string_view policy;
   std::string_view source;  // where its defaults come from
-  ServerVersion since{};    // the first version that starts like this one, as far as is known
+  ServerVersion since{};    // first version known to start with the same settings
 };
 
 std::span<const ServerPreset> ServerPresets();
 
 struct ListedServer {
   const ServerPreset* preset;
-  bool exact;             // the version that was asked for, not one that stands in for it
-  ServerVersion version;  // that was asked for
+  bool exact;             // false: the preset stands in for the version that was asked for
+  ServerVersion version;  // the version that was asked for
 };
 
 // The preset that `name` means in any spelling (server_name.h), or that stands in for its version:
-// the newest that starts like it or like one before it. Nothing for a family, version or spelling
-// that none stands for.
+// the newest preset of no newer version. nullopt if no preset fits the family and version, or if
+// the name is not understood.
 std::optional<ListedServer> FindServer(std::string_view name);
 
-// The release of vLLM V1 by whose rules a server decides here, and whether its own decisions were
-// compared with them; else they may be those of another release.
+// The release of vLLM V1 by whose rules a server decides here. `compared`: the decisions of the
+// asked version were compared with these rules; otherwise they may differ.
 struct ServerDecisions {
   std::string_view release;
   bool compared = false;
 };
 
-// `name` may have any spelling. Nothing for servers that FindServer does not know, and for those of
-// other policies, whose presets say in `source` what they reproduce.
+// `name` may have any spelling. nullopt for servers that FindServer does not know, and for servers
+// with other policies, whose presets say in `source` what they reproduce.
 std::optional<ServerDecisions> DecisionsOfServer(std::string_view name);
 
 // The boundary that a server fills in, and the standard deviation of the logarithm of its delays:
-// small for recorded versions, larger for others.
+// small for versions that were recorded, larger for all other versions.
 struct ServerBoundary {
   sim::BoundaryConfig config;
   double log_sd = 0;
 };
 
-// With an engine on `ranks` devices; `exact` as in ListedServer. REQUIRES: the name of one of
-// ServerPresets().
+// The boundary of a server with an engine on `ranks` devices; `exact` as in ListedServer.
+// REQUIRES: `server` is the name of one of ServerPresets().
 ServerBoundary BoundaryOfServer(std::string_view server, bool exact, std::int32_t ranks);
 
-// How the system of `message` derives positions from config.json: by its policy, else by that of
-// its server, and by the server's version. Systems whose code nobody read take vLLM's rule.
+// Rule by which the system of `message` derives positions from config.json. Depends on its policy,
+// else on its server's policy, and on the server's version. Other systems take vLLM's rule.
 PositionRule PositionRuleOf(const proto::Experiment& message);
 
-// Sets what `message` leaves open to the values with which system.server starts on this device: the
-// policy and its limits, the share of memory, the boundary, and, with the cost model `profile` or
-// none, the engine and the captured graphs of that model. Fields that are set stay, and so do a
-// policy and a cost model of another kind. Sources: ServerPreset::source; boundaries of vLLM are
-// those of recorded runs of 0.15.1 and 0.23.0, and the nearest of these for other versions. Host
-// and boundary of servers other than vLLM were never measured: theirs are estimates. Sets
-// system.server to the preset's name and, where that stands in for another version,
+// Sets the fields that `message` leaves unset to the values with which system.server starts on this
+// device: the policy and its limits, the share of memory, the boundary, and, with the cost model
+// `profile` or none, the engine and the captured graphs of that model. Fields that are set stay, as
+// do a policy and a cost model of another kind.
+// Sources: ServerPreset::source. Boundaries of vLLM come from recorded runs of 0.15.1 and 0.23.0;
+// another version takes the nearer of the two. Host times and boundaries of all other servers are
+// estimates, never measured.
+// Sets system.server to the preset's name and, if the preset stands in for another version,
 // system.server_asked. REQUIRES: system.server is set. Throws InputError (usage) for an unknown
 // server, a version before the first listed one, and a server whose policy is missing.
 void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,

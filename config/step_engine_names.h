@@ -1,4 +1,4 @@
-// The words for engines that prepare steps.
+// Names of the engines that prepare steps.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ inline constexpr EnumNames<sim::StepEngine> kStepEngineNames = {
     {"tgis", sim::StepEngine::kTgis},
     {"twinserve", sim::StepEngine::kTwinserve}};
 
-// All but from_policy: where no policy plans the steps.
+// All names but from_policy, for callers without a policy.
 inline std::vector<std::pair<std::string, sim::StepEngine>> StepEnginesWithoutPolicy() {
   std::vector<std::pair<std::string, sim::StepEngine>> words;
   for (const auto& [name, engine] : kStepEngineNames) {

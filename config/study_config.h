@@ -1,4 +1,4 @@
-// A study as its file describes it.
+// A study, as its file describes it.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ struct AxisConfig {
 struct SamplingConfig {
   enum class Kind : std::uint8_t { kGrid, kLatinHypercube, kSobol };
   Kind kind = Kind::kGrid;
-  std::uint32_t points = 0;  // of a sample
+  std::uint32_t points = 0;  // of a Latin hypercube or Sobol sample
   std::uint64_t seed = 0;
 
   bool operator==(const SamplingConfig&) const = default;
 };
 
-// A column of results.csv that is computed from others.
+// A column of results.csv that is computed from other columns.
 struct DerivedConfig {
   std::string name;
   std::string value;  // an expression
@@ -62,12 +62,12 @@ struct StudyConfig {
 // allowed.
 StudyConfig ReadStudy(const std::filesystem::path& path);
 
-// The same from a text; errors name `source`.
+// Reads and validates a text; errors name `source`.
 StudyConfig ParseStudy(const std::string& text, const std::string& source,
                        const std::filesystem::path& folder);
 
-// The study in text format with all defaults, of which unset numbers are written as 0: for hashes
-// and comparisons.
+// The study in text format with all defaults, for hashes and comparisons. Writes unset numbers as
+// 0.
 std::string WriteStudy(const StudyConfig& config);
 
 }  // namespace twin

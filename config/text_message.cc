@@ -46,12 +46,12 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   std::optional<Complaint> complaint_;
 };
 
-// Where in the schema a position of the text lies.
+// The place in the schema that a position of the text belongs to.
 struct Place {
   const Descriptor* message = nullptr;
-  const FieldDescriptor* field = nullptr;  // the one last named in `message`; may be null
-  std::string path;                        // of `field`, or of `message` where that is null
-  Tokenizer::Token token;                  // the one before the position
+  const FieldDescriptor* field = nullptr;  // the field last named in `message`; may be null
+  std::string path;                        // of `field`, or of `message` if `field` is null
+  Tokenizer::Token token;                  // the token before the position
 };
 
 // Follows the tokens up to a position through the schema.
@@ -124,7 +124,7 @@ bool StartsWith(const std::string& text, std::string_view prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-// The parser's words, completed by what the schema allows at that place.
+// The parser's message, completed by what the schema allows at that place.
 std::string Explain(const std::string& what, const Place& place, const Descriptor& root) {
   if (what.find("has no field named") != std::string::npos && place.message) {
     return DescribeUnknownField(LastQuoted(what), *place.message, root);
@@ -139,7 +139,7 @@ std::string Explain(const std::string& what, const Place& place, const Descripto
   return wrong_value ? said + " (the field takes " + DescribeAllowed(*place.field) + ")" : said;
 }
 
-// The column of the user's text.
+// The column in the user's text.
 int OriginalColumn(const Complaint& complaint, const std::vector<TextPosition>& inserted) {
   int before = 0;
   for (const TextPosition& position : inserted) {
@@ -151,7 +151,7 @@ int OriginalColumn(const Complaint& complaint, const std::vector<TextPosition>& 
 [[noreturn]] void Complain(Complaint complaint, std::string_view text, const TextSource& source,
                            const Descriptor& root) {
   const Place place = PlaceFinder(root).Find(text, complaint.line, complaint.column);
-  // The parser complains about some words only when it has passed them.
+  // The parser reports some words only after it has passed them.
   if (!place.token.text.empty() && (place.token.text == FirstQuoted(complaint.what) ||
                                     place.token.text == LastQuoted(complaint.what))) {
     complaint.line = place.token.line;

@@ -18,7 +18,7 @@ struct SimulatedWorldConfig {
   bool operator==(const SimulatedWorldConfig&) const = default;
 };
 
-// How tokens are chosen. Defaults: greedily.
+// Sampling of tokens; greedy by default.
 struct TokenSamplingConfig {
   double temperature = 0;  // 0 = the most likely token
   std::int32_t top_k = 0;  // 0 = all
@@ -33,7 +33,7 @@ struct RealWorldConfig {
   Device device = Device::kCpu;
   std::int32_t threads = 0;        // 0 = all cores
   bool pin_output_lengths = true;  // requests end at the trace's length
-  bool dummy_weights = false;      // random ones
+  bool dummy_weights = false;      // random weights
   // Clients cancel a request after this time.
   std::optional<Duration> client_timeout = std::nullopt;
   // A rank that waits longer than this for another rank fails the run.
@@ -68,7 +68,7 @@ inline bool HasCosts(const WorldConfig& world) { return !IsReal(world); }
 // Whether clients may send requests while it runs.
 inline bool TakesLiveRequests(const WorldConfig& world) { return !IsSimulated(world); }
 
-// After this time clients cancel a request.
+// Time after which clients cancel a request.
 inline std::optional<Duration> ClientTimeout(const WorldConfig& world) {
   return std::visit([](const auto& any) { return any.client_timeout; }, world);
 }

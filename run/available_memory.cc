@@ -20,8 +20,8 @@ std::optional<std::int64_t> NumberIn(const std::string& file) {
   return number;
 }
 
-// What is left of the limit of the control group that the process sees as its root, of either
-// version; pages that only cache files count as left.
+// Bytes below the memory limit of the control group that the process sees as its root, for version
+// 1 or 2 of control groups. Pages that only cache files count as free. nullopt without a limit.
 std::optional<std::int64_t> LeftInControlGroup() {
   struct Group {
     const char* limit;

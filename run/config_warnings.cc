@@ -37,8 +37,8 @@ std::vector<NamedShape> ShapesOf(const WorkloadConfig& workload) {
   return shapes;
 }
 
-// The share of first turns that traces/conversation.cc cuts to context_tokens_max, estimated from
-// draws. Tenants with lengths of their own are left out.
+// Estimates, from draws, the share of first turns that traces/conversation.cc cuts to
+// context_tokens_max. Tenants with lengths of their own are left out.
 double CutShare(const RequestShape& shape) {
   constexpr int kDraws = 2000;
   Random random(0, "cut prompts");
@@ -99,7 +99,7 @@ void WarnOfSystem(const SystemConfig& system, const sim::KvCapacity& capacity,
   }
 }
 
-// Legal, but stages then wait for each other.
+// A policy with fewer steps in flight than stages is allowed, but stages then wait for each other.
 void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warnings) {
   const std::int32_t stages = deployment.config.system.parallelism.pipeline;
   const PolicyTraits& traits = deployment.traits;
@@ -110,8 +110,8 @@ void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warni
                   stages, traits.name, traits.steps_in_flight_max));
 }
 
-// Where a file leaves policy and cost to defaults, these are not what a server on that device does.
-// An experiment whose text is not known, such as a recorded one, has no defaults.
+// Warns of defaults of policy and cost that differ from what a server on the device does. Says
+// nothing about an experiment whose text is not known, such as a recorded one.
 void WarnOfDefaults(const ExperimentConfig& config, std::vector<std::string>& warnings) {
   const auto open = [&](std::string_view path) { return Asks(config, path) == false; };
   const std::string& device = config.system.hardware_spec.name;
@@ -133,7 +133,7 @@ void WarnOfDefaults(const ExperimentConfig& config, std::vector<std::string>& wa
   }
 }
 
-// Whoever sorts by a limit that equals the length knows the length.
+// A policy that sorts by an output limit equal to the output length knows the length.
 void WarnOfLimits(const Deployment& deployment, std::vector<std::string>& warnings) {
   const ExperimentConfig& config = deployment.config;
   const bool from_trace = config.workload.trace.has_value();
@@ -154,7 +154,7 @@ void WarnOfLimits(const Deployment& deployment, std::vector<std::string>& warnin
   }
 }
 
-// The KV cache, and steps that hold all that a step can.
+// KV cache and step times of a device, for steps that hold every kind of work.
 struct DeviceTrial {
   sim::KvCapacity capacity;
   std::vector<Duration> times;
@@ -199,8 +199,8 @@ DeviceTrial TrialOf(const Deployment& deployment, const HardwareSpec& hardware, 
   return trial;
 }
 
-// Numbers of the device that the experiment sets although neither steps nor memory depend on them:
-// what was measured takes their place, or nothing of their kind occurs.
+// Warns of numbers of the device that the experiment sets although neither steps nor memory depend
+// on them: measurements take their place, or the experiment has no work that they affect.
 void WarnOfHardware(const Deployment& deployment, CostCache& costs,
                     std::vector<std::string>& warnings) {
   if (!HasCosts(deployment.config.world)) return;
@@ -212,7 +212,7 @@ void WarnOfHardware(const Deployment& deployment, CostCache& costs,
     try {
       if (TrialOf(deployment, other.spec, costs) == asked) unread.push_back(other.field);
     } catch (const InputError&) {
-      // A number that cannot be halved is read.
+      // Half the number was refused, so something reads it.
     }
   }
   if (unread.empty()) return;
@@ -221,7 +221,7 @@ void WarnOfHardware(const Deployment& deployment, CostCache& costs,
                                  unread.size() == 1 ? "it" : "them"));
 }
 
-// What is said of each group of replicas.
+// Warnings about one group of replicas.
 void WarnOfReplicas(const Deployment& deployment, std::vector<std::string>& warnings) {
   const ExperimentConfig& config = deployment.config;
   const PolicyTraits& traits = deployment.traits;

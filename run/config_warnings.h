@@ -1,4 +1,4 @@
-// Settings of an experiment that are valid but hardly meant.
+// Warnings about settings of an experiment that are valid but probably unintended.
 #pragma once
 
 #include <string>
@@ -10,8 +10,7 @@ namespace twin::run {
 
 // One line per finding, without a line break, each with the field and the consequence. Draws
 // lengths to estimate how many prompts are cut, which takes about a millisecond per class of
-// requests: Resolve() leaves this to callers that show warnings. Throws InputError if a file of
-// lengths is bad.
+// requests; Resolve() therefore does not call it. Throws InputError if a file of lengths is bad.
 // `costs` as for Resolve(); null: nothing is shared.
 std::vector<std::string> WarningsOf(const Deployment& deployment, CostCache* costs = nullptr);
 

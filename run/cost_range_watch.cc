@@ -27,9 +27,9 @@ StepTotals LargestStep(const Deployment& alike) {
           .decode_context_max = context};
 }
 
-// Activations of larger steps are in no plan of the memory. Where the number of blocks is given, or
-// the rule leaves no room for activations, there is none. A token for each request is let pass: TGI
-// measures its memory with prompts alone, beside which it decodes.
+// Tokens of the largest step whose activations the memory plan has room for; no limit where the
+// number of blocks is given or the rule reserves nothing for activations. Adds a token for each
+// request: TGI measures its memory with prompts alone, and decodes beside them.
 std::int64_t PlannedTokens(const Deployment& alike) {
   const sim::MemoryConfig& memory = alike.config.system.memory;
   const bool sized = !alike.capacity.overridden && !memory.activation_bytes &&

@@ -1,5 +1,5 @@
-// Says when a simulation left the range that its cost model was measured in, or made steps that its
-// memory was not planned for.
+// Warns when a simulation leaves the range that its cost model was measured in, or makes steps that
+// its memory was not planned for.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace twin::run {
 
-// Counts the steps of a run that lie outside. Borrows the deployment's cost models. Plans of
+// Counts the steps of a run outside of that range. Borrows the deployment's cost models. Plans of
 // different replicas may come on several threads at once.
 class CostRangeWatch final : public RunObserver {
  public:
   explicit CostRangeWatch(const Deployment& deployment);
 
-  // False if no step that the policy may plan lies outside: then nobody need watch.
+  // False if every step that the policy may plan lies inside: the run then needs no observer.
   [[nodiscard]] bool needed() const { return needed_; }
 
   void OnInstant(const Instant& /*instant*/) override {}
@@ -32,17 +32,17 @@ class CostRangeWatch final : public RunObserver {
     if (tokens > replica.largest) replica.largest = tokens;
   }
 
-  // One line for each kind of steps outside, if there were any.
+  // Warns in one line of steps outside of the range, and in one of steps without planned memory.
   void Report(RunControl& control) const;
 
  private:
   struct alignas(64) Replica {
     const sim::StepCost* cost = nullptr;
-    std::int64_t planned_tokens = 0;  // of a step for whose activations there is memory
+    std::int64_t planned_tokens = 0;  // in the largest step whose activations have memory
     std::int64_t steps = 0;
     std::int64_t outside = 0;
-    std::int64_t unplanned = 0;  // steps with more
-    std::int64_t largest = 0;    // of these
+    std::int64_t unplanned = 0;  // steps with more tokens than planned
+    std::int64_t largest = 0;    // tokens in the largest of them
   };
 
   void Add(const Deployment& alike);

@@ -36,7 +36,7 @@ std::vector<Deployment> ResolveEach(const ExperimentConfig& config, CostCache& c
 
 std::string YesOrNo(bool value) { return value ? "true" : "false"; }
 
-// What clients and other replicas see of a group, in words, in an order of their own.
+// Traits of a group that clients and other replicas see, with their values as text.
 std::vector<std::pair<const char*, std::string>> SharedTraits(const Deployment& group) {
   const PolicyTraits& traits = group.traits;
   return {
@@ -106,7 +106,7 @@ Deployment ResolveGroups(const ExperimentConfig& config, CostCache& cache) {
 
 namespace {
 
-// The memory that this process can allocate; without a limit where the system does not say.
+// Memory that this process can allocate; without a limit where the system reports none.
 std::int64_t ReportedMemory() {
   try {
     return AvailableMemory();
@@ -115,11 +115,11 @@ std::int64_t ReportedMemory() {
   }
 }
 
-// Refuses a header that was changed before its engines take the memory of the machine.
+// Refuses a damaged header before the engines that it asks for take the memory of the machine.
 void RequireRoomForBlocks(const EngineGroups& engines) {
   constexpr std::int64_t kBlocksMax = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t kAlwaysFit = 10'000'000;
-  constexpr std::int64_t kBytesPerBlock = 16;  // of its account, at least
+  constexpr std::int64_t kBytesPerBlock = 16;  // of bookkeeping, at least
   std::int64_t blocks = 0;
   std::int64_t host_blocks = 0;
   for (const EngineGroup& group : engines) {

@@ -116,7 +116,7 @@ EngineConfig EngineConfigOf(const Deployment& deployment) {
   return engine;
 }
 
-// Throws InputError for a profile that is no folder, no data sheet and not the experiment's device.
+// Throws InputError if `name` is no folder, no data sheet and not the experiment's device.
 void RequireProfile(const std::string& name, const HardwareSpec& hardware) {
   const bool is_path = name.find('/') != std::string::npos;
   std::error_code error;
@@ -132,8 +132,8 @@ void RequireProfile(const std::string& name, const HardwareSpec& hardware) {
                                      name, NearestNames(name, devices)));
 }
 
-// How well the experiment's boundary is known, as the standard deviation of a logarithm: 0 for one
-// of its own, else as the server or the profile of the device says that filled it in.
+// Uncertainty of the experiment's boundary, as the standard deviation of a logarithm: 0 for a
+// boundary that the experiment sets itself, else by the server or device profile that filled it in.
 double BoundarySpread(const SystemConfig& system, const sim::BoundaryProfile& measured) {
   const std::int32_t ranks = system.parallelism.devices();
   if (system.server) {
@@ -144,8 +144,8 @@ double BoundarySpread(const SystemConfig& system, const sim::BoundaryProfile& me
   return sim::BoundaryLogSd(measured, ranks);
 }
 
-// The boundary of the simulated world. Fills in the delays that the profile of the device holds;
-// those of a draw are not entered into the configuration, which other draws begin with.
+// The boundary of the simulated world. Fills in the delays of the device's profile. Delays of a
+// draw are not entered into the configuration, because other draws start from it.
 std::optional<sim::BoundaryConfig> ResolveBoundary(const sim::CostConfig& cost,
                                                    SystemConfig& system) {
   if (const sim::BoundaryProfile* const measured = sim::MeasuredBoundary(cost)) {
@@ -160,7 +160,7 @@ std::optional<sim::BoundaryConfig> ResolveBoundary(const sim::CostConfig& cost,
   return sim::HasDelays(system.boundary) ? system.boundary : std::nullopt;
 }
 
-// Adds what the proposal of drafts takes to the cost of steps.
+// Adds the time of proposing drafts to the cost of steps.
 void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deployment& deployment) {
   const std::optional<SpeculationConfig>& speculation = deployment.config.speculation;
   if (!speculation || !speculation->rules.on()) return;
@@ -177,7 +177,7 @@ void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deploy
   deployment.cost = std::make_shared<sim::DraftCost>(deployment.cost, std::move(proposer));
 }
 
-// Of equal replicas.
+// Resolves an experiment without replica groups.
 Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   Deployment deployment;
   deployment.config = config;
@@ -223,7 +223,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   return deployment;
 }
 
-// Gives the seed to all that draws.
+// Gives the seed to everything that draws random numbers.
 void Seed(std::uint64_t seed, Deployment& deployment) {
   deployment.config.seed = seed;
   deployment.world.seed = seed;

@@ -1,4 +1,4 @@
-// An experiment as something that runs: everything that follows from its configuration.
+// A deployment: everything that follows from the configuration of an experiment, ready to run.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,10 @@ struct Deployment {
   EngineConfig engine;
   std::shared_ptr<const sim::StepCost> cost;  // of a simulated world; null in a real one
   sim::SimWorldOptions world;
-  // Requests that the metrics leave out at the start, if these are more than config.metrics asks
-  // for.
+  // Requests that the metrics leave out at the start, if more than config.metrics asks for.
   std::uint64_t warmup_requests = 0;
-  // With config.system.groups, each group as a deployment of that many equal replicas, of which
-  // traits, capacity, engine and cost above are those of the first; else empty.
+  // Each of config.system.groups as a deployment of equal replicas; empty without groups. Traits,
+  // capacity, engine and cost above are then the first group's.
   std::vector<Deployment> groups;
 
   // The engines of all replicas.
@@ -41,32 +40,32 @@ struct Deployment {
 
 // The only way from a configuration to a run: simulations, real runs, validations and studies all
 // pass through it. A real world's config must have its KV blocks filled in (real/real_system.h).
-// Takes no memory for a model and reads no file but those that the cost model names.
+// Allocates no memory for a model, and reads only the files that the cost model names.
 // Throws InputError (usage) with the field, what is wrong, what is allowed: a KV cache without
 // room, a policy that swaps without swap space, a cost model that does not fit the system.
 Deployment Resolve(const ExperimentConfig& config);
-// The same for one of many: deployments of equal systems share the cost model.
+// Resolves one of many experiments: deployments of equal systems share the cost model.
 Deployment Resolve(const ExperimentConfig& config, CostCache& cache);
 
-// The same simulation with another seed.
+// A copy of the deployment with another seed.
 Deployment WithSeed(const Deployment& deployment, std::uint64_t seed);
 
-// Prompt + output tokens of one request: the least of what the model, the planned memory and the
-// policy allow. Known before the KV cache is sized.
+// Largest number of prompt + output tokens of one request that model, planned memory and policy
+// all allow. Known before the KV cache is sized.
 std::int32_t ContextTokensMax(const ExperimentConfig& config);
 
-// Tokens that a key of a prefix stands for in the deployment's world; 0 = the policy reads no keys.
+// Tokens per key of a prefix in the deployment's world; 0 if the policy reads no keys.
 std::int32_t KeyTokensOf(const Deployment& deployment);
 
-// A fresh engine with its policy, of a deployment with one replica. Pinned to its place, as its
-// parts refer to each other.
+// A fresh engine with its policy, for a deployment with one replica. On the heap, because its parts
+// refer to each other.
 std::unique_ptr<Engine> MakeEngine(const Deployment& deployment);
 
-// Fresh engines of all replicas behind the router.
+// A fresh cluster: the router and the engines of all replicas.
 std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment);
 
-// The same of an experiment whose engines are known. REQUIRES: one group of engines, or those of
-// config.system.groups.
+// A fresh cluster of engines that are known. REQUIRES: `engines` is one group, or has one entry for
+// each of config.system.groups.
 std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineGroups& engines);
 
 // A fresh policy for the replicas of group `group`, or for all if the experiment has no groups.

@@ -8,14 +8,14 @@
 
 namespace twin::run {
 
-// Its shape, with weights in its own format and keys and values in that of the served model's;
-// nullopt if there is none. Reads its config.json, unless SpeculationConfig::draft_shape holds what
-// that says. Throws InputError: an unknown preset, a shape
-// that the tensor parallelism does not divide (usage); hf_config.h (data).
+// Spec of the draft model, with weights in its own number format and keys and values in the served
+// model's; nullopt without a draft model. Reads its config.json, unless it was read before into
+// SpeculationConfig::draft_shape. Throws InputError: an unknown preset, or a shape that the tensor
+// parallelism does not divide (usage); as hf_config.h (data).
 std::optional<ModelSpec> DraftShapeOf(const ExperimentConfig& config);
 
-// Throws InputError (usage) where nothing says how long the steps of the draft model take: neither
-// the cost model nor speculation.propose_s.
+// Throws InputError (usage) if neither the cost model nor speculation.propose_s says how long the
+// steps of the draft model take.
 void RequireDraftCost(const ExperimentConfig& config);
 
 }  // namespace twin::run

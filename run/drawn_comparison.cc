@@ -30,7 +30,7 @@ constexpr std::array kJudgedMetrics = {
     JudgedMetric{"request_goodput", true}};
 
 constexpr double kShareMin = 0.05;
-// Of the squared correlation of independent values, times their number: 95 % are below.
+// 95th percentile of the squared correlation of independent values, times the number of draws.
 constexpr double kChanceTimesDraws = 3.84;
 
 // Values of a metric, by draw.
@@ -78,7 +78,7 @@ bool HasModelErrors(const ExperimentConfig& config) {
   return has(config) || std::ranges::any_of(config.system.groups, has);
 }
 
-// The experiment as draw number `draw`, counted from 1, sees it.
+// The experiment with the seed and the errors of draw number `draw`, counted from 1.
 ExperimentConfig DrawnConfig(ExperimentConfig config, int draw) {
   config.seed += static_cast<std::uint64_t>(draw) - 1;
   const auto number = static_cast<std::uint64_t>(draw);

@@ -26,7 +26,7 @@ constexpr std::size_t kPartsBytesMax = std::size_t{1} << 32;
   throw InputError(kind, run.string(), what);
 }
 
-// Whoever writes a record holds its lock.
+// The process that writes a record holds its lock.
 bool IsBeingWritten(const fs::path& record) {
   const int file = open(record.c_str(), O_RDONLY | O_CLOEXEC);
   const bool locked = file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0;
@@ -47,7 +47,7 @@ void RequireUnfinished(const fs::path& run) {
   }
 }
 
-// Rows of parts were written as they came: the last one may have been cut.
+// Rows of parts.csv were written one by one: the last one may have been cut.
 void CutToWholeRows(const fs::path& table) {
   if (!fs::exists(table)) return;
   std::string text = ReadFile(table, kPartsBytesMax);
@@ -55,7 +55,7 @@ void CutToWholeRows(const fs::path& table) {
   WriteFile(table, text);
 }
 
-// This process did not serve: what it used says nothing of the run.
+// Removes the resource use of this process, which did not serve the run.
 Summary WithoutProcess(const Summary& all) {
   Summary summary;
   for (const SummaryEntry& entry : all.entries()) {

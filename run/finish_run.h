@@ -10,10 +10,10 @@
 
 namespace twin::run {
 
-// Decides the record of a service that was killed again, and writes what the service would have
-// written at its end: summary.json, the tables, and a record that has an end. The summary says
-// interrupted, covers the time of the record, and has neither the times of the process nor what
-// only the process knew. `control` hears of warnings.
+// Replays the record of a killed service, and writes what the service would have written at its
+// end: summary.json, the tables, and a record that has an end. The summary says `interrupted`,
+// covers the time of the record, and lacks the process's times and anything else that the record
+// does not hold. `control` receives warnings.
 //
 // Throws InputError: `run` has no record, is complete, or is still being written (usage); the
 // record is damaged, or this program decides otherwise than the one that wrote it (data).

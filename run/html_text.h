@@ -1,4 +1,4 @@
-// Text for an HTML page.
+// Escapes text for an HTML page.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How late the steps of an emulated world were told.
+// Measures how late an emulated world delivered the ends of steps.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class LatenessMeter final : public RunListener {
     if (static_cast<double>(lateness.count()) * speed_ > static_cast<double>(took.count())) ++late_;
   }
 
-  // Steps told later than one step after their time.
+  // Steps that were delivered later than one step's length after their time.
   [[nodiscard]] std::int64_t late_steps() const { return late_; }
 
   void Summarise(Summary& summary) const {

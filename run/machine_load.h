@@ -1,4 +1,4 @@
-// What else the machine did while a real run was measured.
+// Load that other programs put on the machine while a real run was measured.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@ namespace twin::run {
 
 // Counters since boot, as /proc/stat and the process's own CPU time have them. All in clock ticks.
 struct MachineSample {
-  std::int64_t total = 0;  // of all CPUs, idle time included
+  std::int64_t total = 0;  // time of all CPUs, idle time included
   std::int64_t busy = 0;   // in any process or the kernel
   std::int64_t steal = 0;  // taken by the hypervisor
-  double own = 0;          // of this process, all threads
+  double own = 0;          // CPU time of this process, all threads
   std::int32_t cpus = 0;
-  double load_average = 0;  // of the last minute
+  double load_average = 0;  // over the last minute
 };
 
 // Reads the text of /proc/stat; nullopt if it counts no time, as in some containers. Leaves own and
 // load_average 0.
 std::optional<MachineSample> ParseProcStat(std::string_view text);
 
-// Of this machine, now.
+// Reads the counters of this machine, now.
 std::optional<MachineSample> SampleMachine();
 
 struct MachineLoad {
-  double steal_share = 0;     // of the CPU time of all CPUs
+  double steal_share = 0;     // share of the CPU time of all CPUs
   double other_cpus = 0;      // CPUs kept busy by other processes, on average
   double other_cpus_max = 0;  // likewise, in the busiest interval between two samples
   std::int32_t cpus = 0;
@@ -49,8 +49,7 @@ class MachineLoadMeter {
   // Ignored if nullopt.
   void Add(const std::optional<MachineSample>& sample);
 
-  // nullopt for less than a second of CPU time in all (100 ticks): shares of fewer ticks mean
-  // nothing.
+  // nullopt for less than a second of CPU time in all (100 ticks): too few for shares of ticks.
   [[nodiscard]] std::optional<MachineLoad> Result() const;
 
  private:

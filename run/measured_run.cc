@@ -20,7 +20,7 @@
 namespace twin::run {
 namespace {
 
-// A field of the row in units of `unit` nanoseconds, to the nanosecond.
+// Reads a field of the row in units of `unit` nanoseconds; exact to the nanosecond.
 Duration TimeOf(const CsvTable& table, std::size_t column, double unit) {
   const std::optional<double> value = NumberFrom<double>(table.cells()[column]);
   if (!value || !(std::abs(*value * unit) < 9e15)) {
@@ -29,7 +29,7 @@ Duration TimeOf(const CsvTable& table, std::size_t column, double unit) {
   return DurationFromNanoseconds(std::round(*value * unit));
 }
 
-// How many columns of parts the file has. Throws InputError if it has other columns than a run's.
+// Number of columns of parts in the file. Throws InputError if it has other columns than a run's.
 std::size_t PartsIn(const CsvTable& table) {
   for (const bool replica : {false, true}) {
     const auto columns = PartColumns(FurtherColumns{.replica = replica});
@@ -47,7 +47,7 @@ std::size_t PartsIn(const CsvTable& table) {
   table.lines().RefuseField("header", fmt::format("{}", fmt::join(table.columns(), ",")), header);
 }
 
-// The steps of all replicas in the order of the plans, without those that the record lacks.
+// The steps of all replicas in the order of the plans, without steps that the record lacks.
 std::vector<StepTimes> InOrderOfPlanning(const std::vector<std::vector<StepTimes>>& by_replica,
                                          const RecordedRun& events) {
   if (by_replica.size() == 1) return by_replica.front();
@@ -76,7 +76,7 @@ double NumberIn(const nlohmann::json& summary, const char* key) {
   return found != summary.end() && found->is_number() ? found->get<double>() : 0.0;
 }
 
-// What the summary says of the machine, as far as it does.
+// Fills in the load and the probes of the machine, as far as the summary has them.
 void ReadMachine(const std::filesystem::path& summary, MeasuredRun& run) {
   std::ifstream in(summary);
   const nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);

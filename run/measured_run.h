@@ -12,9 +12,9 @@
 
 namespace twin::run {
 
-// What else the machine did during a real run: machine_* of summary.json.
+// Load by other programs during a real run: machine_* of summary.json.
 struct RunMachine {
-  double steal_share = 0;  // of the CPU time of all CPUs
+  double steal_share = 0;  // share of the CPU time of all CPUs
   double other_load = 0;   // CPUs kept busy by other processes, on average
   bool disturbed = false;
 };
@@ -45,11 +45,11 @@ void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run);
 // Appends the rest of a record to `events`.
 void ReadEvents(RecordReader& reader, RecordedRun& events);
 
-// Reads parts.csv: a line of column names, then one row per step. The steps of a replica in their
-// order, by replica; of a run with one replica that one's. Throws InputError (data): file, line,
-// column, what is wrong.
+// Reads parts.csv: a line of column names, then one row per step. By replica, the replica's steps
+// in order; one list for a run with one replica. Throws InputError (data): file, line, column, what
+// is wrong.
 std::vector<std::vector<StepTimes>> ReadStepTimesByReplica(const std::filesystem::path& file);
-// The same, replica by replica.
+// The steps of all replicas in one list, replica by replica. Reads and throws as above.
 std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file);
 
 }  // namespace twin::run

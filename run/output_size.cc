@@ -17,7 +17,7 @@ constexpr Output kOutputs[] = {{"record", &OutputsConfig::record, 2000},
                                {"perfetto", &OutputsConfig::perfetto, 1200},
                                {"steps_csv", &OutputsConfig::steps_csv, 900},
                                {"requests_csv", &OutputsConfig::requests_csv, 140}};
-// What gzip leaves of a record.
+// Plain size of a record over its size after gzip.
 constexpr std::int64_t kCompression = 3;
 
 std::int64_t BytesOf(const Output& output, const OutputsConfig& outputs) {

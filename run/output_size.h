@@ -1,4 +1,4 @@
-// How large a run directory will become.
+// Estimates the size of a run directory before the run.
 #pragma once
 
 #include <cstdint>

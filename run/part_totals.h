@@ -1,4 +1,4 @@
-// Where the time of the steps of a run went.
+// Totals of the parts of step times (GEMMs, attention, communication, ...) over a run.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class PerfettoWriter;
 
 namespace twin::run {
 
-// Sums up the parts of all steps, and writes them to parts.csv and a Perfetto trace where it is
-// given these. Whoever measures or simulates steps calls OnStep.
+// Sums up the parts of all steps. Also writes them to parts.csv and to a Perfetto trace if it is
+// given these. The code that measures or simulates steps calls OnStep.
 class PartTotals {
  public:
   PartTotals();

@@ -72,8 +72,8 @@ fs::path MakeFolder(const fs::path& target) {
                    "cannot be created: " + error.message());
 }
 
-// For file systems that cannot exchange names, and for those that cannot even rename the old folder
-// because it lies in a lower layer of an overlay.
+// Replaces the folder on file systems that cannot exchange names, or that cannot even rename the
+// old folder because it lies in a lower layer of an overlay.
 void MoveAsideAndRename(const fs::path& made, const fs::path& target) {
   const fs::path aside = Beside(target, "old", getpid());
   std::error_code error;

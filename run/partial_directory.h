@@ -12,9 +12,9 @@ namespace twin::run {
 // file system can exchange two names, and otherwise moved to PATH.old.NUMBER first: after a crash
 // at any moment, the old or the new folder is complete on disk.
 //
-// Folders PATH.partial.NUMBER that a killed process left behind are removed first. A folder counts
-// as left behind if no process NUMBER exists and nobody holds the lock on the marker file that
-// every partial folder has, so that folders of other programs, containers and machines stay.
+// Abandoned folders PATH.partial.NUMBER are removed first. A folder counts as abandoned by a killed
+// process if no process NUMBER exists and nobody holds the lock on the marker file that every
+// partial folder has, so that folders of other programs, containers and machines stay.
 class PartialDirectory {
  public:
   // Follows symbolic links: the folder they lead to is replaced. Notes the removal of leftovers on

@@ -9,7 +9,7 @@
 namespace twin::run {
 namespace {
 
-// Linux counts the memory of the process that this one was started by into ru_maxrss.
+// Not from ru_maxrss: Linux includes the memory of the parent process in it.
 double PeakRssMib(const rusage& use) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -1,4 +1,4 @@
-// What this process has used of the machine.
+// CPU time and memory that this process has used.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ struct ProcessUse {
 };
 ProcessUse UseOfThisProcess();
 
-// Whether this entry of a summary holds one of the above.
+// Whether this entry of a summary holds a member of ProcessUse.
 constexpr bool NamesProcessUse(std::string_view entry) {
   return entry == "cpu_seconds" || entry == "peak_rss_mib";
 }

@@ -1,4 +1,4 @@
-// provenance.json: everything that a run's results came from.
+// Writes provenance.json: everything that a run's results depend on.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct MachineGpus {
   std::string runtime_cuda;  // what this program was built with
 };
 
-// What only real runs have.
+// Provenance that only real runs have.
 struct RealProvenance {
   std::filesystem::path weights;                       // a model directory; empty: dummy weights
   std::optional<std::filesystem::path> draft_weights;  // likewise, of the draft model if any
@@ -34,9 +34,9 @@ struct RealProvenance {
 };
 
 // Program, build, machine, command line, seed, hash of the resolved config, and every input file
-// with its hash. Real runs add the weights ("dummy", or the files with hashes of their sizes and
-// ends), those of a draft model likewise, the load of the machine, and on CUDA the GPUs with driver
-// and runtime versions. Reads files of up to 64 MiB completely and 2 MiB of larger ones.
+// with its hash. Real runs add the weights of the model and of a draft model ("dummy", or the files
+// with hashes of their sizes and ends), the load of the machine, and on CUDA the GPUs with driver
+// and runtime versions. Reads files of up to 64 MiB completely, and 2 MiB of larger files.
 std::string ProvenanceJson(const ExperimentConfig& config, const std::string& resolved,
                            const std::vector<std::string>& command_line,
                            const std::optional<RealProvenance>& real);

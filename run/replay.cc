@@ -12,7 +12,7 @@
 namespace twin::run {
 namespace {
 
-// Scheduler: Engine or Cluster, fresh.
+// REQUIRES: Scheduler is Engine or Cluster, and `scheduler` is fresh.
 template <class Scheduler>
 ReplayResult ReplayWith(RecordSource& record, Scheduler& scheduler,
                         std::span<RunObserver* const> watchers = {}) {

@@ -29,13 +29,13 @@ struct ReplayResult {
 ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
                              const EngineConfig& engine);
 
-// The same for a record of the experiment, with its own policy where it has one; with several
-// replicas the router decides again, too. `observers` see the replayed run.
+// Replays a record of the experiment, with its own policy where it has one. With several replicas
+// the router decides again, too. `observers` see the replayed run.
 ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
                              const RecordHeader& header,
                              std::span<RunObserver* const> observers = {});
 
-// The same with a policy that is not in the registry. REQUIRES: a fresh policy.
+// Replays with a policy that is not in the registry. REQUIRES: a fresh policy.
 ReplayResult ReplayDecisions(RecordSource& record, std::unique_ptr<Policy> policy,
                              const EngineConfig& engine);
 

@@ -1,4 +1,4 @@
-// How long work reports to its caller, and how the caller ends it early.
+// Interface by which long work reports progress to its caller, and the caller ends it early.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class RunControl {
   // No more progress will be reported on the current piece of work.
   virtual void OnProgressEnd() {}
 
-  // One line, without a line break, that the user should see: the result is valid, but may not be
-  // what was expected.
+  // One line, without a line break, that the user should see: the result is valid, but maybe
+  // unexpected.
   virtual void OnWarning(const std::string& /*text*/) {}
   // One line on what is happening.
   virtual void OnNote(const std::string& /*text*/) {}

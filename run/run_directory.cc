@@ -33,8 +33,8 @@ fs::path WithoutSlash(const fs::path& path) {
   return path.filename().empty() ? path.parent_path() : path;
 }
 
-// `path` without a trailing slash, if a run may replace what is there: nothing, an empty folder, or
-// an earlier run, but never the current folder of the process or one above it.
+// Returns `path` without a trailing slash, if a run may replace what is there: nothing, an empty
+// folder, or an earlier run, but never the current folder of the process or one above it.
 fs::path Replaceable(const fs::path& given) {
   fs::path path = WithoutSlash(given);
   std::error_code error;
@@ -51,7 +51,7 @@ fs::path Replaceable(const fs::path& given) {
   return path;
 }
 
-// A metric with a unit is a number; others may be texts, such as the digest.
+// A metric with a unit is a number; other metrics may be texts, such as the digest.
 void RequireKindOf(const fs::path& file, const std::string& name,
                    const nlohmann::ordered_json& value) {
   if (value.is_null() || value.is_number()) return;

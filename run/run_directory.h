@@ -1,4 +1,4 @@
-// The folder that a run leaves behind.
+// The folder that holds the results of a run.
 #pragma once
 
 #include <filesystem>
@@ -13,23 +13,23 @@
 
 namespace twin::run {
 
-// Collects a run's files beside `path` and puts them there on Commit() (run/partial_directory.h),
-// or in it from the start, for runs whose files count even if the process is killed: what was at
-// `path` is called PATH.old.NUMBER until Commit(), and comes back without it. An existing `path` is
-// replaced if it is a run directory (it holds summary.json and config.resolved.textproto)
-// or empty, and refused with InputError (usage) otherwise. The current folder and the folders above
-// it are refused too.
+// Collects a run's files beside `path` and puts them there on Commit() (run/partial_directory.h).
+// With another Appearance, writes into `path` from the start, for runs whose files count even if
+// the process is killed: the earlier content of `path` is kept as PATH.old.NUMBER until Commit(),
+// and restored without Commit(). An existing `path` is replaced if it is empty or a run directory
+// (with summary.json and config.resolved.textproto). Any other `path`, the current folder and the
+// folders above it are refused with InputError (usage).
 class RunDirectory {
  public:
   using Appearance = OutputFile::Appearance;
 
-  // Notes on `control`, if given and borrowed until Commit(), when an earlier run is replaced, and
-  // the removal of what killed runs left behind. Throws std::system_error if the folder cannot be
+  // Notes on `control` (borrowed until Commit(), may be null) that an earlier run is replaced, or
+  // that leftovers of killed runs are removed. Throws std::system_error if the folder cannot be
   // made.
   explicit RunDirectory(const std::filesystem::path& path, RunControl* control = nullptr,
                         Appearance appearance = Appearance::kWhenComplete);
 
-  // A directory that is there, in which files are added or replaced, each as it is complete.
+  // An existing directory, in which files are added or replaced, each when it is complete.
   static RunDirectory Existing(const std::filesystem::path& path) { return {path, Kept{}}; }
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;

@@ -27,7 +27,7 @@ class RunFiles {
   RunFiles(const RunFiles&) = delete;
   RunFiles& operator=(const RunFiles&) = delete;
 
-  // What writes them. Valid while this object lives.
+  // Listeners and observers that write the files. Valid while this object lives.
   [[nodiscard]] const RunWatchers& watchers() const;
 
   // The writer of record.pb; nullptr if there is none.

@@ -96,7 +96,7 @@ std::optional<GroupMeter> MeterOfGroups(const Deployment& deployment) {
   return GroupMeter(groups, MetricsOf(deployment).RequestConfig());
 }
 
-// `further`: null where a run has no such listener.
+// `further`: listeners, null where a run does not have the listener.
 std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& overload,
                                       std::initializer_list<RunListener*> further,
                                       const RunWatchers& watchers) {

@@ -1,4 +1,4 @@
-// What every run is measured by: the digest of its decisions and its metrics. Writes no file.
+// Computes the digest of a run's decisions and the metrics that every run has. Writes no file.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace twin::run {
 
 // Whether there is a boundary between clients and engine: in simulated worlds only.
 bool HasBoundary(const ExperimentConfig& config);
-// What the tables of its runs hold beside the columns of every run.
+// Columns that the tables of the experiment's runs have beside the columns of every run.
 FurtherColumns FurtherColumnsOf(const ExperimentConfig& config);
 
 // How an experiment measures its runs.
@@ -33,8 +33,8 @@ MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineGroups
 TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineGroups& engines,
                               Delivery delivery);
 
-// What watches a run beside its metrics. Listeners hear of requests, steps and tokens; observers
-// see the bare instants and plans. All are borrowed for the run.
+// Watchers of a run beside its metrics. Listeners receive requests, steps and tokens; observers
+// receive the bare instants and plans. All are borrowed for the run.
 struct RunWatchers {
   std::vector<RunListener*> listeners;
   std::vector<RunObserver*> observers;
@@ -53,8 +53,8 @@ class RunMetrics {
   [[nodiscard]] std::int64_t arrived() const;
   [[nodiscard]] RequestTracker& tracker();
 
-  // What shows replicas to the metrics that were followed one after the other; nullptr if something
-  // watches that must see the run in the order of time.
+  // Replays the logs of replicas into the metrics. Null if a listener must see events in order of
+  // time.
   LogPlayer* ReplicaPlayer();
   // Takes plans of different replicas in any order, also from several threads at once.
   [[nodiscard]] PlanDigest& digest();

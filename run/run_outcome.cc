@@ -12,7 +12,7 @@
 namespace twin::run {
 namespace {
 
-// The measured window was cut for workload.requests; with fewer it would be another.
+// Throws if fewer requests arrived than workload.requests, from which the measured window follows.
 void RequireWholeWindow(const ExperimentConfig& config, std::int64_t arrived) {
   const RunMetricsConfig& metrics = config.metrics;
   if (metrics.head_share + metrics.tail_share == 0 || arrived >= config.workload.requests) return;

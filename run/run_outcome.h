@@ -1,4 +1,4 @@
-// What comes out of a run, and how it becomes a run directory.
+// The outcome of a run, and how it is written to a run directory.
 #pragma once
 
 #include <optional>
@@ -30,8 +30,8 @@ RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summar
 // arrived than the system could serve.
 void ReportLosses(const RunOutcome& outcome, RunControl& control);
 
-// Writes what every run directory holds (the resolved config, provenance.json, summary.json) and
-// puts the directory in its place. `real`: of a real run only. Throws std::system_error.
+// Writes the files of every run directory (the resolved config, provenance.json, summary.json) and
+// puts the directory in its place. `real`: for real runs only. Throws std::system_error.
 void CompleteDirectory(const Deployment& deployment, const std::string& resolved,
                        const std::vector<std::string>& command_line,
                        const std::optional<RealProvenance>& real, const RunOutcome& outcome,

@@ -11,11 +11,13 @@
 namespace twin::run {
 namespace {
 
-// Instants of a replica in a window: with more of them the logs outgrow what they save.
+// Instants of a replica in a window. With more of them, the logs cost more than the caches save.
 constexpr std::size_t kInstantsWanted = 512;
-// With fewer instants in a window than these, threads would mostly wait for each other.
+// Smallest number of instants in a window for which several threads are used. With fewer, threads
+// would mostly wait for each other.
 constexpr std::size_t kInstantsShared = 128;
-// More than threads, so that they end together, whoever does what else.
+// More shares than threads, so that the threads end at about the same time even if the machine does
+// other work.
 constexpr std::int32_t kShardsMax = 32;
 
 TimePoint ArrivalOf(const Event& event) { return std::get<RequestArrived>(event).request.arrival; }
@@ -169,7 +171,7 @@ void AheadServer::ServeInstant(std::int32_t replica, TimePoint now, std::span<co
   const Instant instant = lane.world->AdvanceTo(now, arrivals);
   log.BeginInstant(replica, now);
   const Load before = tracker.load();
-  // It knows of the arrivals.
+  // The tracker knows of the arrivals already.
   tracker.TakeEvents(now, instant.events.first(instant.events.size() - arrivals.size()));
   log.BeginPlans();
   cluster_.HandleAhead(replica, instant.events);

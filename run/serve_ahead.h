@@ -1,15 +1,15 @@
-// Serves replicas one after the other, each for a while, or several at once on different threads,
-// in place of all of them instant by instant.
+// Simulates each replica for a window of time before the next replica, which keeps its state in the
+// CPU's caches. Several threads may simulate different replicas at once.
 //
-// A step of one of a thousand replicas finds its engine, its sequences and its devices in no cache:
-// a thousand other steps came between. Where nothing reaches a replica but its own requests, there
-// is no need to go back and forth: all requests of a window of time are routed, and then each
-// replica is served to the end of the window. That needs a router that does not look at the
-// replicas, or one that hears of them with a delay; the window is then no longer than the delay.
+// Instant by instant, a step of one of a thousand replicas finds its engine, its sequences and its
+// devices in no cache: a thousand other steps came between. If nothing reaches a replica but its
+// own requests, all requests of a window of time can be routed first, and then each replica can be
+// served to the end of the window. This needs a router that does not look at the replicas, or one
+// that learns of their state with a delay; the window is then no longer than the delay.
 //
-// What metrics have to see in the order of time is shown while the next window is served
-// (run/record/log_player.h). Decisions, digest and summary are those of Serve, whatever the windows
-// and the number of threads.
+// Metrics that need events in order of time receive them while the next window is served
+// (run/record/log_player.h). Decisions, digest and summary equal the ones of Serve, whatever the
+// windows and the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -31,15 +31,15 @@ namespace twin::run {
 // Borrows everything.
 class AheadServer {
  public:
-  // Whether the replicas of this cluster can be served so in this world.
+  // Whether the replicas of this cluster can be served in windows in this world.
   [[nodiscard]] static bool CanServe(const Cluster& cluster, const sim::SimWorld& world) {
     return cluster.window_max() > Duration{0} && world.replicas_are_separate();
   }
 
-  // `tracker` is the run's, in whose place others follow the replicas; `player` shows them.
-  // `observers` see the plans of a replica in order, those of different replicas on `threads`
-  // threads at once, and nothing else. REQUIRES: CanServe(cluster, world); nothing has happened in
-  // the world; threads >= 1.
+  // `tracker` is the run's; a tracker for each replica takes its place while the replica is served.
+  // `player` passes the logged events on. `observers` see plans only: of one replica in order, of
+  // different replicas on `threads` threads at once. REQUIRES: CanServe(cluster, world); nothing
+  // has happened in the world; threads >= 1.
   AheadServer(Cluster& cluster, sim::SimWorld& world, RequestTracker& tracker, LogPlayer& player,
               std::span<RunObserver* const> observers, int threads);
   // Gives `tracker` the listeners of `player` again.
@@ -50,19 +50,19 @@ class AheadServer {
   // Serves the next window; false if nothing is left to happen. REQUIRES: 0 < length <= the
   // cluster's window_max(). Throws as Serve.
   bool ServeWindow(Duration length);
-  // The same with a length that lets a replica make about so many steps that the state of the
-  // replica is found in the caches, and the log of all replicas, too.
+  // Serves a window whose length is adapted so that both the state of a replica and the log of all
+  // replicas stay in the caches.
   bool ServeWindow();
 
-  // Shows what has been served and not been shown yet. Call it behind the last window.
+  // Passes the events of the latest window to the listeners. Call it after the last window.
   void ShowServed();
 
  private:
-  // What a replica has beside its engine.
+  // State of a replica beside its engine.
   struct Lane {
     std::unique_ptr<sim::SimWorld> world;
     std::unique_ptr<RequestTracker> tracker;
-    std::vector<Event> arrivals;     // of the window
+    std::vector<Event> arrivals;     // in the window
     TimePoint goes_on = kTimeNever;  // when something happens next
   };
   // Replicas [first, end), which one thread serves in a window.
@@ -72,8 +72,8 @@ class AheadServer {
     std::unique_ptr<ReplicaLog> log;
   };
 
-  // The requests that arrive before `until` are sent to their replicas' lanes. Their state stays
-  // with world_ and tracker_ until the replicas take it over, when their own is in the caches.
+  // Routes the requests that arrive before `until`. Their state stays in world_ and tracker_ until
+  // the replica takes it over, when the replica's own state is in the caches.
   std::span<const Event> RouteArrivals(TimePoint until);
   void ForgetArrivals(std::span<const Event> arrivals);
   void ServeShard(Shard& shard, TimePoint until);
@@ -82,7 +82,7 @@ class AheadServer {
   void ServeInstant(std::int32_t replica, TimePoint now, std::span<const Event> arrivals,
                     ReplicaLog& log);
   [[nodiscard]] TimePoint NextBegin();
-  // Moves what the window's logs hold to pages_.
+  // Moves the window's logs to pages_.
   void TurnPages();
 
   Cluster& cluster_;
@@ -93,7 +93,7 @@ class AheadServer {
   std::vector<Lane> lanes_;  // by replica
   std::vector<Shard> shards_;
   ReplicaLog arrivals_log_;
-  std::vector<LogPage> pages_;  // of the latest window: of the shards, then of the arrivals
+  std::vector<LogPage> pages_;  // of the latest window: one per shard, then the arrivals
   ThreadTeam team_;
   Duration length_{1'000'000};
   std::size_t instants_ = 0;  // in the latest window

@@ -54,7 +54,8 @@ class ClientLog final : public RunObserver, public RunListener {
     completed_.push_back(life.id);
   }
 
-  // Moves what was collected. Whom the end of the service met leaves then.
+  // Moves the collected requests to `run`. A request that was unfinished when the service ended
+  // leaves at that time.
   void Tell(ServedRun& run) {
     for (std::size_t i = 0; i < ended_.size(); ++i) {
       if (ended_[i]) continue;
@@ -128,7 +129,7 @@ class LeavingWorld final : public World {
   }
 
   Instant Advance(TimePoint wake_at) override {
-    // Of the requests that the latest instants announced.
+    // Schedules the departures of the requests that arrived in the latest instants.
     while (!departures_.empty() && Index(departures_.begin()->first) < inner_.arrived()) {
       const ServedRun::Departure& departure = departures_.begin()->second;
       inner_.Cancel(departure.cancelled, std::max(departure.time, inner_.now() + Duration{1}));
@@ -168,7 +169,7 @@ ServedRun ReadServed(RecordReader& reader, const ExperimentConfig& config, CostC
   return run;
 }
 
-// The experiment of the record, as a simulation of it begins.
+// The experiment of the record, changed to a simulated world without a boundary.
 ExperimentConfig SimulationOf(ExperimentConfig config) {
   config.world = SimulatedWorldConfig{};
   config.system.boundary = sim::BoundaryConfig{};

@@ -1,4 +1,4 @@
-// Where the time of simulated steps goes, in the form of real runs.
+// Writes the parts of simulated step times, in the form that real runs have.
 #pragma once
 
 #include "run/part_totals.h"
@@ -12,7 +12,7 @@ namespace twin::run {
 // distinguishes parts.
 bool HasParts(const sim::StepCost& cost);
 
-// Passes everything on to the simulated world, and each step's times to `totals`. Borrows all
+// Passes all calls on to the simulated world, and the times of each step to `totals`. Borrows all
 // arguments. REQUIRES: HasParts(cost).
 class PartsWatchingWorld final : public World {
  public:

@@ -30,7 +30,7 @@
 namespace twin::run {
 namespace {
 
-// Stops an emulated world when the caller asks for it, also while the world waits.
+// Stops an emulated world when the caller asks for it, even while the world waits.
 class StopWatch {
  public:
   StopWatch(sim::EmulatedWorld& world, const RunControl& control)
@@ -45,7 +45,7 @@ class StopWatch {
   std::jthread thread_;
 };
 
-// The experiment's workload in its world. Time zero of an emulated one is that of construction.
+// The experiment's workload in its world. Time zero of an emulated world is the construction.
 class WorkloadWorld {
  public:
   WorkloadWorld(const Deployment& deployment, const RunControl& control)
@@ -70,7 +70,7 @@ class WorkloadWorld {
     if (lateness_) watchers.listeners.push_back(&*lateness_);
     return watchers;
   }
-  // What only the summary of an emulated run has.
+  // Entries that only the summary of an emulated run has.
   [[nodiscard]] Summary More() const {
     Summary summary;
     if (lateness_) lateness_->Summarise(summary);
@@ -84,7 +84,7 @@ class WorkloadWorld {
   std::optional<sim::SimWorld> simulated_;
   std::optional<sim::EmulatedWorld> emulated_;
   std::optional<LatenessMeter> lateness_;
-  std::optional<StopWatch> stop_;  // the last member: its thread borrows another one
+  std::optional<StopWatch> stop_;  // the last member: its thread borrows emulated_
 };
 
 // Serves the cluster replica by replica; true if `control` ended the run early.

@@ -24,9 +24,9 @@ RunOutcome Simulate(const Deployment& deployment, RunControl& control,
 // Resolves and runs the experiment, and writes the run directory `out`: config.resolved.textproto,
 // provenance.json, summary.json and the files that config.outputs asks for. `command_line` goes
 // into provenance.json.
-// `costs` as for Resolve(); null: nothing is shared. `control` hears of the deployment's warnings
-// and may end the run early; the run directory then covers what had happened by then. Throws as
-// Simulate, and std::system_error; then no directory is left behind.
+// `costs` as for Resolve(); null: nothing is shared. `control` receives the deployment's warnings
+// and may end the run early; the run directory then covers the time until then. Throws as Simulate,
+// and std::system_error; no directory remains after an error.
 RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
                          const std::vector<std::string>& command_line, RunControl& control,
                          int threads = 1, CostCache* costs = nullptr);

@@ -1,4 +1,4 @@
-// How work that has nothing to keep ends early.
+// Early end of work whose unfinished result is useless.
 #pragma once
 
 #include <stdexcept>
@@ -7,8 +7,8 @@
 
 namespace twin::run {
 
-// Throws std::runtime_error once `control` asks to stop. For work that writes its output at the
-// end, so that nothing is left behind. Costs as little as a read of a flag.
+// Throws std::runtime_error once `control` asks to stop. For work that writes its output only at
+// its end. Costs as little as reading a flag.
 inline void EndIfStopped(const RunControl& control) {
   if (control.StopRequested()) throw std::runtime_error("interrupted: no output was written");
 }

@@ -8,13 +8,13 @@
 
 namespace twin::run {
 
-// Pieces of work that threads take one by one.
+// The pieces of work of one call, which threads take one by one.
 class ThreadTeam::Pieces {
  public:
   Pieces(std::size_t count, const std::function<void(std::size_t)>& work)
       : count_(count), work_(work) {}
 
-  // Does what nobody has begun; nothing of it throws.
+  // Works on pieces until all have been taken. Keeps exceptions for ThrowError().
   void DoAll() {
     for (std::size_t i = next_++; i < count_; i = next_++) {
       try {
@@ -54,7 +54,7 @@ ThreadTeam::~ThreadTeam() {
   changed_.notify_all();
 }
 
-// Who wakes up behind the last piece finds no work, so that nobody waits for it.
+// A thread that wakes up after the last piece finds no work, so that nobody waits for it.
 void ThreadTeam::Help() {
   std::uint64_t seen = 0;
   std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-// Tells the user what a run left out of its trace.
+// Notes and warnings for the user about the rows of a trace that a run left out.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 
 namespace twin::run {
 
-// After a run to its end: one note on rows that the reader skipped, and warnings if the file may be
-// cut or the workload ended before workload.requests had arrived.
+// Call it after a run to its end. Notes how many rows the reader skipped, and warns if the file may
+// be cut or if the workload ended before workload.requests had arrived.
 inline void ReportTrace(const WorkloadConfig& workload, const TraceReport& report,
                         std::int64_t arrived, RunControl& control) {
   if (workload.trace) {

@@ -1,4 +1,4 @@
-// A world that shows progress and can be asked to stop.
+// A world that reports progress and stops when the caller asks for it.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace twin::run {
 
-// Passes everything on; once `control` asks to stop, it reports that nothing more will happen.
-// Borrows the inner world and the control.
+// Passes all calls on to the inner world. Once `control` asks to stop, reports that nothing more
+// will happen. Borrows the inner world and the control.
 class WatchedWorld final : public World {
  public:
-  // `what` names the progress line; `requests` are expected, 0 if unknown.
+  // `what` names the progress line. `requests` is the expected number, 0 if unknown.
   WatchedWorld(World& inner, RunControl& control, std::string what, std::uint64_t requests)
       : inner_(inner), control_(control), what_(std::move(what)), requests_(requests) {}
 
@@ -34,11 +34,11 @@ class WatchedWorld final : public World {
   void Launch(const StepPlan& plan) override { inner_.Launch(plan); }
   void Transfer(const KvTransfer& transfer) override { inner_.Transfer(transfer); }
 
-  // A request to stop ended the run; one that comes when nothing was left to happen does not.
+  // Whether a request to stop ended the run. False if the run had ended when the request came.
   [[nodiscard]] bool stopped_early() const { return stopped_early_; }
 
  private:
-  static constexpr std::uint64_t kMask = 0xFFF;  // looks up every 4096 instants
+  static constexpr std::uint64_t kMask = 0xFFF;  // asks `control` every 4096 instants
 
   World& inner_;
   RunControl& control_;

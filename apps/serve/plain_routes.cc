@@ -5,13 +5,12 @@
 
 #include "apps/serve/json_text.h"
 #include "apps/serve/metrics/prometheus_text.h"
-#include "apps/serve/page/files.h"  // written by page/embed.cmake
+#include "apps/serve/page/live_page.h"
 #include "apps/serve/protocol/api_request.h"
 #include "apps/serve/protocol/field_reader.h"
 #include "apps/serve/protocol/json_body.h"
 #include "apps/serve/protocol/request_fields.h"
 #include "apps/serve/serving_front.h"
-#include "core/check.h"
 
 namespace twin::serve {
 namespace {
@@ -98,31 +97,6 @@ TextOrError DetokenizeBody(const JsonBody& body, const TextTools& tools,
     }
   }
   return R"({"prompt":)" + JsonString(tools.tokenizer->Decode(ids, false)) + "}";
-}
-
-// The response to GET of "/", "/live.js" or "/live.css": a file of the live page, as compiled into
-// the program. The page loads nothing from elsewhere, and its Content-Security-Policy forbids it
-// to.
-HttpResponse PageFile(std::string_view path) {
-  HttpResponse response;
-  if (path == "/") {
-    response.content_type = "text/html; charset=utf-8";
-    response.body = kLiveHtml;
-  } else if (path == "/live.js") {
-    response.content_type = "text/javascript; charset=utf-8";
-    response.body = kLiveJs;
-  } else {
-    CHECK(path == "/live.css");
-    response.content_type = "text/css; charset=utf-8";
-    response.body = kLiveCss;
-  }
-  response.fields.push_back(
-      {"Content-Security-Policy",
-       "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-       "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"});
-  response.fields.push_back({"Referrer-Policy", "no-referrer"});
-  response.fields.push_back({"Cache-Control", "no-cache"});
-  return response;
 }
 
 }  // namespace
