@@ -7,7 +7,7 @@
 
 namespace twin::apps {
 
-// Prints the program, the machine, and what the options ask to measure, as text or as JSON. Throws
+// Prints the program, the machine and the requested measurements, as text or as JSON. Throws
 // InputError (usage) if the device that the options name cannot be used.
 using MachineReport = std::function<void(bool as_json)>;
 

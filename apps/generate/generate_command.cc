@@ -40,7 +40,7 @@ struct GenerateArguments {
   std::string out;
   std::int32_t new_tokens = 24;
   KeptLogits logits = KeptLogits::kLast;
-  std::optional<DType> dtype;  // none: as the device usually computes
+  std::optional<DType> dtype;  // unset = the default of the device
   ModelOptions model_options;
   run::ModelDevice device = run::ModelDevice::kCpu;
   std::string policy = "vllm_v1";
@@ -77,7 +77,7 @@ DType KvDTypeOf(const GenerateArguments& arguments) {
   return run::KvFormats(arguments.device, WeightDTypeOf(arguments)).front();
 }
 
-// The least KV cache that the prompts get without --kv-blocks: all of them, within a limit.
+// The number of KV blocks without --kv-blocks: room for all prompts, within a limit.
 std::int64_t BlocksAtLeast(const GenerateArguments& arguments, const ModelSpec& model,
                            const std::vector<exec::Generation>& generations) {
   std::int64_t all = 0;
@@ -92,7 +92,8 @@ std::int64_t BlocksAtLeast(const GenerateArguments& arguments, const ModelSpec& 
   return std::max(largest, std::min(all, exec::GenerationOptions{}.memory_bytes_max / block_bytes));
 }
 
-// Throws InputError (usage) where the device has no room for the ranks on it, `share` of the whole.
+// Throws InputError (usage) if the device has no room for its ranks, which have `share` of the
+// whole.
 void RequireRoomFor(const GenerateArguments& arguments, ModelSpec model,
                     const std::vector<exec::Generation>& generations, double share) {
   model.weight_dtype = WeightDTypeOf(arguments);
@@ -106,7 +107,7 @@ void RequireRoomFor(const GenerateArguments& arguments, ModelSpec model,
                    run::MemoryOf(arguments.device), share);
 }
 
-// Of all prompts at once where the policy has no limit.
+// The largest step: all prompts at once if the policy has no limit.
 exec::StepSizes LargestStep(PolicyConfig policy, const std::vector<exec::Generation>& generations) {
   ResolveContext(policy, exec::LongestSequence(generations));
   const PolicyTraits traits = TraitsOf(policy);
@@ -122,7 +123,7 @@ exec::StepSizes LargestStep(PolicyConfig policy, const std::vector<exec::Generat
           .sequences = within(requests, traits.sequences_per_step_max)};
 }
 
-// What rank 0 alone reads and writes.
+// The files that rank 0 alone reads and writes.
 struct Files {
   std::vector<Prompt> prompts;
   std::vector<exec::Generation> generations;
@@ -178,7 +179,8 @@ std::int32_t ThreadsOfARank(const GenerateArguments& arguments, std::int32_t ran
   return std::max(machine / ranks_here, 1);
 }
 
-// One rank's part, from loading to the end. False: another rank has failed and says why.
+// Runs one rank's part, from loading to the end. False if another rank has failed; that rank gives
+// the reason.
 bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& policy,
                     std::int32_t ranks_here, exec::Communicator& world, run::RunControl& control) {
   run::ComputedModel model;
@@ -220,7 +222,7 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
   return true;
 }
 
-// Processes where mpirun started several, threads of this one otherwise.
+// Runs the ranks: processes if mpirun started several, otherwise threads of this process.
 void Generate(const GenerateArguments& arguments, CommandContext& context) {
   TerminalControl control;
   const Duration timeout = DurationFromSeconds(arguments.rank_timeout_s);

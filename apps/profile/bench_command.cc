@@ -30,8 +30,8 @@ namespace {
 
 struct BenchArguments {
   run::MeasuredModelOptions model;
-  std::vector<std::string> dtypes = {""};  // the usual one of the device
-  std::string kv_dtype;                    // empty: the usual one beside the weights
+  std::vector<std::string> dtypes = {""};  // empty = the default of the device
+  std::string kv_dtype;                    // empty = the default for the weights
   std::int32_t prefill = 512;
   std::int32_t decode = 32;
   std::vector<std::int32_t> batches = {1, 4, 16};
@@ -39,7 +39,7 @@ struct BenchArguments {
   std::int32_t block_size = 16;
   double seconds_max = 20;
   bool ceilings = false;
-  std::string kernel_times;  // a file; empty: not measured
+  std::string kernel_times;  // a file; empty = not measured
   std::string format = "table";
 };
 
@@ -47,11 +47,11 @@ struct Measurement {
   std::string phase;
   std::int32_t batch = 0;
   std::int64_t tokens = 0;  // of one repeat
-  double flops = 0;         // likewise
+  double flops = 0;         // of one repeat
   double bytes = 0;
-  std::int32_t steps = 1;  // likewise
+  std::int32_t steps = 1;  // of one repeat
   exec::Spread seconds;    // from the launch of steps until their results are on the host
-  // On the device alone, by events; of a CPU the same without the assembly of inputs.
+  // Seconds on the device alone, by events. On a CPU, `seconds` without the assembly of inputs.
   exec::Spread device_seconds;
 };
 
@@ -62,7 +62,7 @@ exec::RepeatRule RuleOf(const BenchArguments& arguments) {
           .relative_error = 0.01};
 }
 
-// Repeats of some steps.
+// Times of a number of repeats.
 struct StepTimes {
   exec::Spread seconds;
   exec::Spread device_seconds;
@@ -116,7 +116,7 @@ Measurement MeasureDecode(const BenchArguments& arguments, std::int32_t batch,
   return result;
 }
 
-// What the device can do at most.
+// The peak rates of the device.
 struct DeviceCeilings {
   std::string heading;
   double flops_per_s = 0;
@@ -211,7 +211,7 @@ class BenchOutput {
   std::optional<DeviceCeilings> ceilings_;
 };
 
-// Positions that the longest sequence takes.
+// The number of positions of the longest sequence.
 std::int32_t PositionsOf(const BenchArguments& arguments, const ModelConfig& config) {
   const std::int64_t decoded =
       arguments.decode > 0 ? std::int64_t{arguments.context} + arguments.decode : 0;

@@ -1,4 +1,4 @@
-// twinserve fit: a profile becomes a cost model, judged on steps that it has not seen.
+// twinserve fit: turns a profile into a cost model and reports its errors on held-out steps.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -16,7 +16,7 @@ namespace {
 
 struct ProfileArguments {
   run::ProfileRequest request;
-  std::string dtype;  // empty: the usual one of the device
+  std::string dtype;  // empty = the default of the device
   std::string kv_dtype;
 };
 

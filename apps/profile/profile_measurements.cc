@@ -55,7 +55,7 @@ template <class Row>
 struct Column {
   std::string_view name;
   std::function<void(const Place&, std::string_view, Row&)> read;
-  // What is empty is left out.
+  // Writes the value; fields with an empty text are left out.
   std::function<std::string(const Row&)> write;
   bool may_be_absent = false;
 };
@@ -63,7 +63,7 @@ struct Column {
 template <class Number>
 std::string Text(Number number) {
   if constexpr (std::is_integral_v<Number>) return std::to_string(number);
-  // Microseconds to a tenth of a nanosecond: clocks are no finer.
+  // Writes microseconds to a tenth of a nanosecond: clocks are no finer.
   char text[40];
   std::snprintf(text, sizeof text, "%.4f", static_cast<double>(number));
   return text;
@@ -81,7 +81,7 @@ Column<Row> NumberColumn(std::string_view name, Access access) {
           }};
 }
 
-// Out of the range, grids would be endless, or of nothing.
+// Outside these ranges, grids would be endless or empty.
 template <class Row, class Access>
 Column<Row> RangeColumn(std::string_view name, std::int64_t least, std::int64_t most,
                         Access access) {

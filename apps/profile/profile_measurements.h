@@ -15,7 +15,7 @@
 
 namespace twin::run {
 
-// Must be equal for all measurements in one file.
+// The settings that must be equal for all measurements in one file.
 struct ProfileHeader {
   std::string machine;
   std::string instruction_set;
@@ -33,13 +33,13 @@ struct ProfileRow {
   std::string kind;  // operation, step or host
   std::string name;
   std::int32_t round = 0;
-  std::int64_t size = 0;   // of operations: tokens, rows or blocks; of the host: requests
-  StepTotals totals = {};  // of attention, steps and the host
+  std::int64_t size = 0;   // for operations: tokens, rows or blocks; for the host: requests
+  StepTotals totals = {};  // for attention, steps and the host
   std::int64_t samples = 0;
   double median_us = 0;
   double p10_us = 0;
   double p90_us = 0;
-  // Of steps and the host: means over the repeats between the 10th and 90th percentile of whole
+  // For steps and the host: means over the repeats between the 10th and 90th percentile of whole
   // times.
   std::array<double, kStepPartCount> parts_us{};
   // The speed probe just before (exec/speed_probe.h); 0 = the device has none.
@@ -55,7 +55,7 @@ struct Profile {
   std::vector<ProfileRow> rows;
 };
 
-// What to do with a last row that lacks its end of line, as an interrupted writer leaves it.
+// How to treat a last row without its end of line, which an interrupted writer leaves.
 enum class UnfinishedRow : std::uint8_t { kRefused, kLeftOut };
 
 // Reads a header of `# key: value` lines and the CSV table after it. Throws InputError (data):
@@ -80,8 +80,8 @@ class ProfileWriter {
   std::ofstream file_;
 };
 
-// Throws InputError (usage) naming the file and the first field that differs from `header`. Of the
-// limits only `coarse` is compared.
+// Throws InputError (usage) naming the file and the first field that differs from `header`.
+// Compares only `coarse` of the limits.
 void RequireSameHeader(const std::filesystem::path& path, const ProfileHeader& in_file,
                        const ProfileHeader& header);
 

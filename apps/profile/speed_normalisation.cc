@@ -23,7 +23,7 @@ struct ProbedRows {
   std::size_t last = 0;
 };
 
-// Empty if a row has no probe.
+// The probes with their rows; empty if a row has no probe.
 std::vector<ProbedRows> ProbesOf(const std::vector<ProfileRow>& rows) {
   std::vector<ProbedRows> probes;
   for (std::size_t i = 0; i < rows.size(); ++i) {

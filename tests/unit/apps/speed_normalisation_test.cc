@@ -21,7 +21,7 @@ ProfileRow Product(std::int64_t rows, double us, double decode_us, double prefil
 
 // Twenty rows of a fast round and ten of one that is slower by half. Each has a probe of its own:
 // here and below, the probe that does not count varies.
-TEST(EqualSpeedTest, RowsOfASlowRoundAreScaledToTheUsualSpeed) {
+TEST(SpeedNormalisationTest, RowsOfASlowRoundAreScaledToTheUsualSpeed) {
   Profile profile;
   for (int i = 0; i < 20; ++i) profile.rows.push_back(Product(64, 100, i + 1, 20));
   for (int i = 0; i < 10; ++i) profile.rows.push_back(Product(64, 150, i + 1, 30, 1));
@@ -29,7 +29,7 @@ TEST(EqualSpeedTest, RowsOfASlowRoundAreScaledToTheUsualSpeed) {
   for (const ProfileRow& row : profile.rows) EXPECT_DOUBLE_EQ(row.median_us, 100);
 }
 
-TEST(EqualSpeedTest, ProductsOfSingleRowsFollowTheDecodeProbe) {
+TEST(SpeedNormalisationTest, ProductsOfSingleRowsFollowTheDecodeProbe) {
   Profile profile;
   for (int i = 0; i < 20; ++i) profile.rows.push_back(Product(1, 100, 10, i + 1));
   for (int i = 0; i < 10; ++i) profile.rows.push_back(Product(1, 110, 11, i + 1, 1));
@@ -37,7 +37,7 @@ TEST(EqualSpeedTest, ProductsOfSingleRowsFollowTheDecodeProbe) {
   for (const ProfileRow& row : profile.rows) EXPECT_DOUBLE_EQ(row.median_us, 100);
 }
 
-TEST(EqualSpeedTest, StepsAreScaledInAllParts) {
+TEST(SpeedNormalisationTest, StepsAreScaledInAllParts) {
   Profile profile;
   for (int i = 0; i < 20; ++i) profile.rows.push_back(Product(64, 100, i + 1, 10));
   for (int i = 0; i < 8; ++i) {
@@ -52,7 +52,7 @@ TEST(EqualSpeedTest, StepsAreScaledInAllParts) {
   for (const double part : profile.rows.back().parts_us) EXPECT_DOUBLE_EQ(part, 15);
 }
 
-TEST(EqualSpeedTest, ASingleSlowProbeIsNoise) {
+TEST(SpeedNormalisationTest, ASingleSlowProbeIsNoise) {
   Profile profile;
   for (int i = 0; i < 20; ++i) {
     profile.rows.push_back(Product(64, 100, i + 1, i == 7 ? 80 : 20));
@@ -62,7 +62,7 @@ TEST(EqualSpeedTest, ASingleSlowProbeIsNoise) {
 }
 
 // Five products were measured after the slow probe: it stays one probe of twenty.
-TEST(EqualSpeedTest, RowsThatWereMeasuredTogetherHaveOneProbe) {
+TEST(SpeedNormalisationTest, RowsThatWereMeasuredTogetherHaveOneProbe) {
   Profile profile;
   for (int i = 0; i < 20; ++i) {
     const int products = i == 7 ? 5 : 1;
@@ -74,7 +74,7 @@ TEST(EqualSpeedTest, RowsThatWereMeasuredTogetherHaveOneProbe) {
   for (const ProfileRow& row : profile.rows) EXPECT_DOUBLE_EQ(row.median_us, 100);
 }
 
-TEST(EqualSpeedTest, DevicesWithoutAProbeAreLeftAlone) {
+TEST(SpeedNormalisationTest, DevicesWithoutAProbeAreLeftAlone) {
   Profile profile;
   profile.rows = {Product(64, 100, 10, 20), Product(64, 150, 0, 0)};
   EXPECT_EQ(ScaleToOneSpeed(profile).prefill, 0);

@@ -1,28 +1,38 @@
-#include "exec/model/safetensors_writer.h"
+// Writes weights files in the safetensors format.
+#pragma once
 
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-
-#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "core/check.h"
-#include "core/input_error.h"
+#include "exec/model/stored_tensor.h"
 
-namespace twin::exec {
+namespace twin::exec::testing {
 
-std::vector<std::byte> SafetensorsBytes(const std::vector<StoredTensor>& tensors) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+// The file's bytes: header, padded with spaces to a multiple of 8, then the tensors in the order
+// given. REQUIRES: names differ and need no escapes in JSON; each tensor has as many bytes as its
+// type and shape say.
+inline std::vector<std::byte> SafetensorsBytes(const std::vector<StoredTensor>& tensors) {
+  std::string text = "{";
   std::uint64_t end = 0;
   for (const StoredTensor& tensor : tensors) {
     std::uint64_t bytes = ByteSize(tensor.type);
     for (const std::int64_t size : tensor.shape) bytes *= static_cast<std::uint64_t>(size);
-    CHECK(bytes == tensor.bytes.size() && !header.contains(tensor.name));
+    CHECK(bytes == tensor.bytes.size());
     const std::uint64_t begin = end;
     end += bytes;
-    header[tensor.name] = {
-        {"dtype", Name(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+    text += fmt::format(R"({}"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                        text.size() > 1 ? "," : "", tensor.name, Name(tensor.type),
+                        fmt::join(tensor.shape, ","), begin, end);
   }
-  std::string text = header.dump();
+  text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
   std::vector<std::byte> file(sizeof(length) + text.size() + end);
@@ -37,16 +47,14 @@ std::vector<std::byte> SafetensorsBytes(const std::vector<StoredTensor>& tensors
   return file;
 }
 
-void WriteSafetensors(const std::filesystem::path& path, const std::vector<StoredTensor>& tensors) {
+inline void WriteSafetensors(const std::filesystem::path& path,
+                             const std::vector<StoredTensor>& tensors) {
   const std::vector<std::byte> bytes = SafetensorsBytes(tensors);
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(reinterpret_cast<const char*>(bytes.data()),
             static_cast<std::streamsize>(bytes.size()));
   out.close();
-  if (out) return;
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);
-  throw InputError(InputError::Kind::kData, path.string(), "cannot be written");
+  CHECK(!out.fail());
 }
 
-}  // namespace twin::exec
+}  // namespace twin::exec::testing
