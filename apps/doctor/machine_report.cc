@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/doctor/program.h"
-#include "apps/enum_option.h"
+#include "apps/options.h"
 #include "core/input_error.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
@@ -268,29 +268,28 @@ void Report(const MachineArguments& arguments, bool as_json) {
 
 }  // namespace
 
-MachineReport AddMachineReport(CLI::App& command) {
+MachineReport AddMachineReport(CommandParser command) {
   auto arguments = std::make_shared<MachineArguments>();
-  AddEnumOption<run::ModelDevice>(
-      command, "--device", arguments->device,
+  command.AddEnumOption<run::ModelDevice>(
+      "--device", arguments->device,
       {{"cpu", run::ModelDevice::kCpu}, {"cuda", run::ModelDevice::kCuda}},
       "Fail unless models can run on this device; --measure measures it (default: cpu)");
   // CLI11 reads an empty text if the option has no value.
-  AddEnumOption<Measure>(
-      command, "--measure", arguments->measure,
-      {{"ceilings", Measure::kCeilings}, {"state", Measure::kState}, {"", Measure::kCeilings}},
-      "Also measure the device. ceilings (default): multiply-adds and memory reads of a CPU, a "
-      "large "
-      "matrix product and copies of a CUDA device; state: how the speed of a CUDA device depends "
-      "on "
-      "its recent load")
-      ->type_name("ceilings|state")
-      ->expected(0, 1);
   command
-      .add_option("--measure-seconds", arguments->measure_seconds,
-                  "Length of --measure state (default: 30)")
-      ->check(CLI::Range(0.01, 600.0));
-  command.add_option("--threads", arguments->threads, "Threads for --measure (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+      .AddEnumOption<Measure>(
+          "--measure", arguments->measure,
+          {{"ceilings", Measure::kCeilings}, {"state", Measure::kState}, {"", Measure::kCeilings}},
+          "Also measure the device. ceilings (default): multiply-adds and memory reads of a CPU, a "
+          "large matrix product and copies of a CUDA device; state: how the speed of a CUDA device "
+          "depends on its recent load")
+      .ValueName("ceilings|state")
+      .ValueOptional();
+  command
+      .AddOption("--measure-seconds", arguments->measure_seconds,
+                 "Length of --measure state (default: 30)")
+      .InRange(0.01, 600.0);
+  command.AddOption("--threads", arguments->threads, "Threads for --measure (default: all cores)")
+      .InRange(1, 1024);
   return [arguments](bool as_json) { Report(*arguments, as_json); };
 }
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include <CLI/CLI.hpp>
+#include "apps/options.h"
 
 namespace twin::apps {
 
@@ -13,6 +13,6 @@ using MachineReport = std::function<void(bool as_json)>;
 
 // Adds the options that name and measure a device. In a build without TWIN_EXEC there are none, and
 // the report is that of the program alone.
-MachineReport AddMachineReport(CLI::App& command);
+MachineReport AddMachineReport(CommandParser command);
 
 }  // namespace twin::apps

@@ -308,43 +308,42 @@ void Bench(const BenchArguments& arguments) {
 
 }  // namespace
 
-void AddBenchCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddBenchCommand(CommandParser app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* command = app.add_subcommand(
-      "bench", "Speed of the executor: prefill and decode, beside the machine's ceilings");
-  AddMeasuredModelOptions(*command, arguments->model);
+  CommandParser command = app.AddCommand(
+      "bench", "Measure the executor's speed of prefill and decode, beside the machine's ceilings");
+  AddMeasuredModelOptions(command, arguments->model);
   command
-      ->add_option(
-          "--dtype", arguments->dtypes,
-          "Weights: fp32, bf16, int8, int4 on a CPU, bf16, fp8, int4 on CUDA (fp8, int4: of "
-          "layers, the rest bf16); several by commas; default: the first of them")
-      ->delimiter(',');
-  command->add_option(
+      .AddOption("--dtype", arguments->dtypes,
+                 "Weights: fp32, bf16, int8, int4 on a CPU, bf16, fp8, int4 on CUDA (fp8, int4: of "
+                 "layers, the rest bf16); several by commas; default: the first of them")
+      .SplitAt(',');
+  command.AddOption(
       "--kv-dtype", arguments->kv_dtype,
       "KV cache: on a CPU fp32 or bf16, default fp32 for fp32 weights, bf16 otherwise; "
       "on CUDA bf16");
-  command->add_option("--prefill", arguments->prefill, "Tokens of the prompt; 0: no prefill")
-      ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--decode", arguments->decode, "Decode steps of a repeat; 0: no decode")
-      ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--batch", arguments->batches, "Requests that decode together, by commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 65536));
+  command.AddOption("--prefill", arguments->prefill, "Tokens of the prompt; 0: no prefill")
+      .InRange(0, 1'000'000);
+  command.AddOption("--decode", arguments->decode, "Decode steps of a repeat; 0: no decode")
+      .InRange(0, 1'000'000);
+  command.AddOption("--batch", arguments->batches, "Requests that decode together, by commas")
+      .SplitAt(',')
+      .InRange(1, 65536);
+  command.AddOption("--context", arguments->context, "Tokens in the cache before the first decode")
+      .InRange(0, 1'000'000);
+  command.AddOption("--block-size", arguments->block_size, "Tokens per KV block").InRange(1, 65536);
+  command.AddOption("--seconds", arguments->seconds_max, "Longest time of one measurement")
+      .InRange(0.01, 3600.0);
+  command.AddFlag("--ceilings", arguments->ceilings,
+                  "Measure the machine's ceilings for JSON too; tables always show them");
+  command.AddOption("--kernel-times", arguments->kernel_times,
+                    "Write the time of each kernel of a step, and the gap before it, to this CSV "
+                    "file, and measure nothing else. Needs --device cuda and CUPTI");
   command
-      ->add_option("--context", arguments->context, "Tokens in the cache before the first decode")
-      ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--block-size", arguments->block_size, "Tokens per KV block")
-      ->check(CLI::Range(1, 65536));
-  command->add_option("--seconds", arguments->seconds_max, "Longest repeating of one measurement")
-      ->check(CLI::Range(0.01, 3600.0));
-  command->add_flag("--ceilings", arguments->ceilings,
-                    "Measure the machine's ceilings for JSON too; tables always show them");
-  command->add_option("--kernel-times", arguments->kernel_times,
-                      "Write the time of each kernel of a step, and the gap before it, to this CSV "
-                      "file, and measure nothing else. Needs --device cuda and CUPTI");
-  command->add_option("--format", arguments->format, "json: a line for each measurement")
-      ->check(CLI::IsMember({"table", "json"}));
-  command->callback([arguments] { Bench(*arguments); });
+      .AddOption("--format", arguments->format,
+                 "What to print (default: table); json: a line for each measurement")
+      .OneOf({"table", "json"});
+  command.OnCall([arguments] { Bench(*arguments); });
 }
 
 }  // namespace twin::apps

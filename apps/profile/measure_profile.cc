@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/profile/profile_cases.h"
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "run/available_memory.h"

@@ -1,7 +1,7 @@
 // Scales the measurements of a profile to one speed of the machine.
 #pragma once
 
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 #include "exec/speed_probe.h"
 
 namespace twin::run {

@@ -16,7 +16,7 @@ namespace nb = nanobind;
 
 [[noreturn]] void Refuse(const std::string& what) { throw nb::value_error(what.c_str()); }
 
-// What remains of a limit of the step; 0 = no limit.
+// Tokens or requests left of a limit of the step; limit 0 = no limit.
 std::int64_t Remaining(std::int32_t limit, std::int64_t used) {
   return limit == 0 ? std::numeric_limits<std::int32_t>::max() : limit - used;
 }

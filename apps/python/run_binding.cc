@@ -1,5 +1,3 @@
-#include "apps/python/run_binding.h"
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -17,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "apps/python/bindings.h"
 #include "apps/python/python_policy.h"
 #include "apps/python/reporting_control.h"
 #include "apps/python/run_table.h"

@@ -13,8 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "apps/enum_option.h"
-#include "apps/override_options.h"
+#include "apps/options.h"
 #include "apps/progress.h"
 #include "config/experiment_config.h"
 #include "core/input_error.h"
@@ -48,17 +47,17 @@ std::string FormatNames() {
   return names;
 }
 
-void AddInputFlags(CLI::App& command, InputFlags& flags) {
-  command.add_option("file", flags.path, "The trace, plain or gzip")->required();
-  command.add_option("--from", flags.format,
-                     "Its format, otherwise recognised from its content:" + FormatNames());
-  command.add_option("--filter", flags.filters, "Keep rows with COLUMN=VALUE (repeatable)");
-  AddEnumOption<FailedRows>(command, "--failed-rows", flags.failed_rows,
-                            {{"skip", FailedRows::kSkip},
-                             {"refuse", FailedRows::kRefuse},
-                             {"one_token", FailedRows::kOneToken},
-                             {"one-token", FailedRows::kOneToken}},
-                            "What to do with rows of failed requests");
+void AddInputFlags(CommandParser command, InputFlags& flags) {
+  command.AddOption("file", flags.path, "The trace, plain or gzip").Required();
+  command.AddOption("--from", flags.format,
+                    "Its format, otherwise recognised from its content:" + FormatNames());
+  command.AddOption("--filter", flags.filters, "Keep rows with COLUMN=VALUE (repeatable)");
+  command.AddEnumOption<FailedRows>("--failed-rows", flags.failed_rows,
+                                    {{"skip", FailedRows::kSkip},
+                                     {"refuse", FailedRows::kRefuse},
+                                     {"one_token", FailedRows::kOneToken},
+                                     {"one-token", FailedRows::kOneToken}},
+                                    "What to do with rows of failed requests");
 }
 
 std::unique_ptr<TraceReader> Open(const InputFlags& flags) {
@@ -340,83 +339,82 @@ void RunGenerate(const GenerateFlags& flags) {
   writer.Commit();
 }
 
-void AddSimpleFlags(CLI::App& command, GenerateFlags& flags) {
-  command.add_option("--seed", flags.seed, "Seed of all random numbers")->capture_default_str();
-  command.add_option("--requests", flags.requests, "Number of requests; 0 = until --duration");
-  command.add_option("--duration", flags.duration_s, "Seconds of arrivals; 0 = until --requests");
+void AddSimpleFlags(CommandParser command, GenerateFlags& flags) {
+  command.AddOption("--seed", flags.seed, "Seed of all random numbers").ShowDefault();
+  command.AddOption("--requests", flags.requests, "Number of requests; 0 = until --duration");
+  command.AddOption("--duration", flags.duration_s, "Seconds of arrivals; 0 = until --requests");
   using Kind = ArrivalConfig::Kind;
-  AddEnumOption<Kind>(command, "--arrivals", flags.arrivals,
-                      {{"poisson", Kind::kPoisson},
-                       {"gamma", Kind::kGamma},
-                       {"weibull", Kind::kWeibull},
-                       {"constant", Kind::kConstant},
-                       {"ramp", Kind::kRamp},
-                       {"all_at_once", Kind::kAllAtOnce}},
-                      "Arrival process (default: poisson)");
-  command.add_option("--rate", flags.rate, "Requests per second")->capture_default_str();
-  command.add_option("--rate-to", flags.rate_to, "Requests per second at the end of a ramp");
-  command.add_option("--ramp", flags.ramp_s, "Length of a ramp, seconds");
-  command.add_option("--cv", flags.cv, "Coefficient of variation of gamma and weibull gaps")
-      ->capture_default_str();
-  AddEnumOption<WorkloadPreset>(
-      command, "--preset", flags.preset,
+  command.AddEnumOption<Kind>("--arrivals", flags.arrivals,
+                              {{"poisson", Kind::kPoisson},
+                               {"gamma", Kind::kGamma},
+                               {"weibull", Kind::kWeibull},
+                               {"constant", Kind::kConstant},
+                               {"ramp", Kind::kRamp},
+                               {"all_at_once", Kind::kAllAtOnce}},
+                              "Arrival process (default: poisson)");
+  command.AddOption("--rate", flags.rate, "Requests per second").ShowDefault();
+  command.AddOption("--rate-to", flags.rate_to, "Requests per second at the end of a ramp");
+  command.AddOption("--ramp", flags.ramp_s, "Length of a ramp, seconds");
+  command.AddOption("--cv", flags.cv, "Coefficient of variation of gamma and weibull gaps")
+      .ShowDefault();
+  command.AddEnumOption<WorkloadPreset>(
+      "--preset", flags.preset,
       {{"conversation", WorkloadPreset::kConversation}, {"code", WorkloadPreset::kCode}},
       "Draw lengths as in the Azure traces of 2023");
-  command.add_option("--prompt", flags.prompt,
-                     "Prompt lengths: fixed:N, uniform:MIN,MAX, lognormal:MEAN,SIGMA[,MAX], "
-                     "zipf:EXPONENT,MIN,MAX, file:QUANTILES.csv");
-  command.add_option("--output", flags.output, "Output lengths, in the same form");
-  command.add_option("--shared-prompts", flags.shared_prompts, "Number of system prompts");
-  command.add_option("--shared-tokens", flags.shared_tokens, "Tokens per system prompt");
-  command.add_option("--zipf", flags.zipf, "Zipf exponent of the popularity of system prompts");
+  command.AddOption("--prompt", flags.prompt,
+                    "Prompt lengths: fixed:N, uniform:MIN,MAX, lognormal:MEAN,SIGMA[,MAX], "
+                    "zipf:EXPONENT,MIN,MAX, file:QUANTILES.csv");
+  command.AddOption("--output", flags.output, "Output lengths, in the same form");
+  command.AddOption("--shared-prompts", flags.shared_prompts, "Number of system prompts");
+  command.AddOption("--shared-tokens", flags.shared_tokens, "Tokens per system prompt");
+  command.AddOption("--zipf", flags.zipf, "Zipf exponent of the popularity of system prompts");
 }
 
 // Adds `generate`.
-void AddTraceGenerateCommand(CLI::App& trace) {
+void AddTraceGenerateCommand(CommandParser trace) {
   const auto flags = std::make_shared<GenerateFlags>();
-  CLI::App* command = trace.add_subcommand(
+  CommandParser command = trace.AddCommand(
       "generate", "Draw a workload and write it as CSV in the format of twinserve");
-  command->add_option("out", flags->out, "Output file; compressed if its name ends in .gz")
-      ->required();
-  AddSimpleFlags(*command, *flags);
-  const std::vector<CLI::Option*> simple = command->get_options([](const CLI::Option* option) {
-    return option->nonpositional() && option->get_name() != "--help";
-  });
+  command.AddOption("out", flags->out, "Output file; compressed if its name ends in .gz")
+      .Required();
+  AddSimpleFlags(command, *flags);
+  const std::vector<CommandOption> simple = command.NamedOptions();
   // A workload of an experiment may have more: sessions, tenants, classes, closed loops, traces
   // that are scaled or repeated.
-  CLI::Option* experiment =
-      command->add_option("--experiment", flags->experiment,
-                          "Use the workload and the seed of this experiment file instead");
-  for (CLI::Option* option : simple) experiment->excludes(option);
-  const OverrideOptions overrides = AddOverrideOptions(*command, flags->assignments);
-  overrides.set->needs(experiment);
-  overrides.unset->needs(experiment);
-  command->callback([flags] { RunGenerate(*flags); });
+  CommandOption experiment =
+      command.AddOption("--experiment", flags->experiment,
+                        "Use the workload and the seed of this experiment file instead");
+  for (const CommandOption option : simple) experiment.Excludes(option);
+  OverrideOptions overrides = AddOverrideOptions(command, flags->assignments);
+  overrides.set.Needs(experiment);
+  overrides.unset.Needs(experiment);
+  command.OnCall([flags] { RunGenerate(*flags); });
 }
 
 }  // namespace
 
-void AddTraceCommand(CLI::App& app, CommandContext& /*context*/) {
-  CLI::App* trace = app.add_subcommand("trace", "Look at, convert or generate request traces");
-  trace->require_subcommand(1);
+void AddTraceCommand(CommandParser app, CommandContext& /*context*/) {
+  CommandParser trace = app.AddCommand("trace", "Look at, convert or generate request traces");
+  trace.RequireCommand();
 
   const auto info_flags = std::make_shared<InputFlags>();
   const auto output_format = std::make_shared<std::string>("table");
-  CLI::App* info = trace->add_subcommand("info", "Read the whole trace and describe it");
-  AddInputFlags(*info, *info_flags);
-  info->add_option("--format", *output_format, "Of the result")
-      ->check(CLI::IsMember({"table", "json"}));
-  info->callback([info_flags, output_format] { RunInfo(*info_flags, *output_format == "json"); });
+  CommandParser info = trace.AddCommand("info", "Read the whole trace and describe it");
+  AddInputFlags(info, *info_flags);
+  info.AddOption("--format", *output_format, "What to print (default: table)")
+      .OneOf({"table", "json"});
+  info.OnCall([info_flags, output_format] { RunInfo(*info_flags, *output_format == "json"); });
 
   const auto convert_flags = std::make_shared<InputFlags>();
   const auto out = std::make_shared<std::string>();
-  CLI::App* convert = trace->add_subcommand(
-      "convert", "Write a trace, or what the clients of a run directory asked for, as our CSV");
-  AddInputFlags(*convert, *convert_flags);
-  convert->add_option("out", *out, "The file; compressed if it ends in .gz")->required();
-  convert->callback([convert_flags, out] { RunConvert(*convert_flags, *out); });
+  CommandParser convert = trace.AddCommand("convert",
+                                           "Write a trace, or what the clients of a run directory "
+                                           "asked for, as CSV in the format of twinserve");
+  AddInputFlags(convert, *convert_flags);
+  convert.AddOption("out", *out, "The file; compressed if it ends in .gz").Required();
+  convert.OnCall([convert_flags, out] { RunConvert(*convert_flags, *out); });
 
-  AddTraceGenerateCommand(*trace);
+  AddTraceGenerateCommand(trace);
 }
 
 }  // namespace twin::apps

@@ -81,7 +81,7 @@ TEST(CandidateSpaceTest, TheGridHoldsEachConfigurationOnce) {
   const CandidateSpace space(request);
   EXPECT_EQ(space.Grid().size(), 3u * 3u);
   CostCache costs;
-  std::vector<RejectedChoice> rejected;
+  std::vector<RejectedSettings> rejected;
   EXPECT_EQ(space.All(costs, rejected).size(), 9u);
   EXPECT_THAT(rejected, IsEmpty());
   // The server's own values are 8192 tokens and 1024 sequences on this device, which the usual

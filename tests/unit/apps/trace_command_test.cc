@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
@@ -17,7 +18,7 @@ namespace {
 std::string RunLine(const std::string& arguments) {
   CLI::App app;
   CommandContext context;
-  AddTraceCommand(app, context);
+  AddTraceCommand(CommandParser(app), context);
   ::testing::internal::CaptureStdout();
   try {
     app.parse(arguments);

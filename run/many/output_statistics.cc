@@ -1,4 +1,4 @@
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 
 #include <algorithm>
 #include <cmath>

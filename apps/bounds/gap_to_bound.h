@@ -10,9 +10,9 @@
 
 namespace twin::run {
 
-struct Distance {
+struct GapToBound {
   std::string policy;
-  std::int64_t requests = 0;  // that completed, on which all values are
+  std::int64_t requests = 0;  // completed requests, which all values describe
   std::int64_t left_out = 0;  // rejected or cancelled
   LatencyFloor reached;       // by the policy
   LatencyFloor floor;
@@ -21,9 +21,9 @@ struct Distance {
 
 // Simulates the deployment, and bounds the latencies of the requests that completed, with the
 // arrivals, output lengths and memory of that run.
-// Throws InputError (usage) unless it is of one replica without pipeline stages or speculation, and
-// its cost model is constant, linear, or the roofline of a dense model without sliding windows; and
-// what Simulate throws.
-Distance DistanceToOptimum(const Deployment& deployment, RunControl& control);
+// Throws InputError (usage) unless the deployment has one replica, no pipeline stages, no
+// speculation, and a cost model that is constant, linear, or the roofline of a dense model without
+// sliding windows. Also throws what Simulate throws.
+GapToBound MeasureGapToBound(const Deployment& deployment, RunControl& control);
 
 }  // namespace twin::run

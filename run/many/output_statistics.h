@@ -29,9 +29,9 @@ Interval MeanInterval(std::span<const double> values, double level);
 // minimises the sum of squares of the rest about its mean, divided by the square of their number.
 // Easy to get wrong: on single runs it cuts early high excursions and biases the mean down; use it
 // on series averaged over replications. A minimum in the second half says that the run is too short
-// to tell; nothing should then be dropped. Chance puts it there too, so it counts if it is below
-// half of the first half's, and the last fifth (at least four batches) is not considered. Fewer
-// than 10 batches are too few to tell.
+// to tell; nothing should then be dropped. Chance can put a minimum there too, so it counts only if
+// it is below half of the first half's minimum, and the last fifth (at least four batches) is not
+// considered. Fewer than 10 batches are too few to tell.
 struct MserPoint {
   std::size_t observations = 0;  // to drop: five times the smallest minimiser in the first half
   bool too_short = false;        // the minimum lies in the second half
@@ -43,7 +43,7 @@ MserPoint Mser5(std::span<const double> series);
 std::vector<double> AveragedSeries(std::span<const std::vector<double>> replications);
 
 // Von Neumann's ratio sum d^2 / sum x^2 of successive differences d and deviations x from the mean.
-// Of n independent normal values it has the mean 2 and the variance 4 (n - 2) / (n^2 - 1) (Young,
+// For n independent normal values it has the mean 2 and the variance 4 (n - 2) / (n^2 - 1) (Young,
 // Annals of Mathematical Statistics 12(3), 1941); positive correlation lowers it. NaN if the values
 // do not vary. REQUIRES: at least two values.
 double VonNeumannRatio(std::span<const double> values);
@@ -64,7 +64,7 @@ struct PairedComparison {
   Interval difference;
   // exp of the mean of ln(a/b), and of its interval; NaN unless all values are positive.
   Interval ratio;
-  // Of a and b; pairing helps if it is positive. NaN if one of them does not vary.
+  // Correlation of a and b; pairing helps if it is positive. NaN if one of them does not vary.
   double correlation = 0;
 };
 // REQUIRES: equal sizes, at least one.

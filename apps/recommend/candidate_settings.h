@@ -1,4 +1,4 @@
-// What a configuration of a recommendation asks for.
+// Settings of one configuration of a recommendation.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,23 @@ namespace twin::run {
 struct Layout {
   Parallelism parallelism = {};
   std::int32_t replicas = 1;
-  // Of the replicas; the others decode what these prefill. 0: each replica does both.
+  // Number of replicas that only prefill; the remaining ones decode. 0: each replica does both.
   std::int32_t prefill_replicas = 0;
 
   [[nodiscard]] std::int32_t devices() const { return parallelism.devices() * replicas; }
-  // Parts that have nothing to do with each other. One is simulated and stands for all.
+  // Parts that do not influence each other. One is simulated and stands for all.
   [[nodiscard]] std::int32_t independent_parts() const {
     return prefill_replicas > 0 ? 1 : replicas;
   }
-  // Of an independent part.
+  // Engines of an independent part that decode.
   [[nodiscard]] std::int32_t decoding_engines() const {
     return prefill_replicas > 0 ? replicas - prefill_replicas : 1;
   }
   bool operator==(const Layout&) const = default;
 };
 
-// Settings by their names in OpenSettings. Unset: as the server starts, or none of this server.
-struct Choice {
+// Settings by their names in OpenSettings. Unset: the server's default, or the server lacks it.
+struct CandidateSettings {
   std::size_t model = 0;     // of the request
   std::size_t hardware = 0;  // of the request
   std::string server = {};
@@ -45,7 +45,7 @@ struct Choice {
   std::optional<std::string> schedule_policy = std::nullopt;
   std::optional<std::string> context_chunking_policy = std::nullopt;
 
-  bool operator==(const Choice&) const = default;
+  bool operator==(const CandidateSettings&) const = default;
 };
 
 }  // namespace twin::run

@@ -1,4 +1,6 @@
 // Lower bounds on latencies: values by hand, and no policy below them.
+#include "apps/bounds/gap_to_bound.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/bounds/distance.h"
 #include "apps/bounds/latency_floor.h"
 #include "apps/bounds/work_floor.h"
 #include "core/input_error.h"
@@ -42,17 +43,17 @@ ExperimentConfig Read(const std::vector<std::string>& changes) {
   return experiment.With({}, {});
 }
 
-Distance DistanceOf(const ExperimentConfig& config) {
+GapToBound GapOf(const ExperimentConfig& config) {
   RunControl control;
-  return DistanceToOptimum(Resolve(config), control);
+  return MeasureGapToBound(Resolve(config), control);
 }
 
-void ExpectBelow(const Distance& distance, const std::string& where) {
+void ExpectBelow(const GapToBound& gap, const std::string& where) {
   constexpr double kRounding = 1 + 1e-6;
-  EXPECT_LE(distance.floor.mean_ttft_s, distance.reached.mean_ttft_s * kRounding) << where;
-  EXPECT_LE(distance.floor.mean_e2el_s, distance.reached.mean_e2el_s * kRounding) << where;
-  EXPECT_LE(distance.floor.makespan_s, distance.reached.makespan_s * kRounding) << where;
-  EXPECT_EQ(distance.floor.mean_ttft_s > 0, distance.requests > 0) << where;
+  EXPECT_LE(gap.floor.mean_ttft_s, gap.reached.mean_ttft_s * kRounding) << where;
+  EXPECT_LE(gap.floor.mean_e2el_s, gap.reached.mean_e2el_s * kRounding) << where;
+  EXPECT_LE(gap.floor.makespan_s, gap.reached.makespan_s * kRounding) << where;
+  EXPECT_EQ(gap.floor.mean_ttft_s > 0, gap.requests > 0) << where;
 }
 
 class OptimumTest : public ::testing::TestWithParam<PolicyMode> {};
@@ -65,7 +66,7 @@ TEST_P(OptimumTest, NoPolicyIsBelowTheBounds) {
       ExperimentConfig config = Read({cost, load});
       config.policy = GetParam().draw(random, 24 * 16).config;
       try {
-        ExpectBelow(DistanceOf(config), cost);
+        ExpectBelow(GapOf(config), cost);
         ++runs;
       } catch (const InputError&) {  // too few host blocks to swap to
       }
@@ -211,14 +212,14 @@ TEST(WorkFloorTest, ChunksCostAtLeastWhatTheWholePromptDoes) {
 
 void ExpectRefusal(const std::vector<std::string>& changes, const std::string& what) {
   try {
-    DistanceOf(Read(changes));
+    GapOf(Read(changes));
     ADD_FAILURE() << "not refused: " << what;
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr(what));
   }
 }
 
-TEST(DistanceTest, RefusesWhatHasNoProof) {
+TEST(GapToBoundTest, RefusesWhatHasNoProof) {
   ExpectRefusal({"system.replicas=2"}, "system.replicas");
   ExpectRefusal(
       {kCosts[2], "system.model_shape.sliding_window=16", "system.model_shape.windowed_layers=1"},
@@ -226,11 +227,11 @@ TEST(DistanceTest, RefusesWhatHasNoProof) {
 }
 
 // One request at a time, each of one chunk: nothing can be faster. Arrivals are far apart.
-TEST(DistanceTest, ALoneRequestIsServedAtTheBound) {
-  const Distance distance = DistanceOf(Read({"workload.arrivals.rate=0.001"}));
-  EXPECT_EQ(distance.requests, 40);
-  EXPECT_NEAR(distance.reached.mean_ttft_s, distance.floor.mean_ttft_s, 1e-6);
-  EXPECT_NEAR(distance.reached.mean_e2el_s, distance.floor.mean_e2el_s, 1e-6);
+TEST(GapToBoundTest, ALoneRequestIsServedAtTheBound) {
+  const GapToBound gap = GapOf(Read({"workload.arrivals.rate=0.001"}));
+  EXPECT_EQ(gap.requests, 40);
+  EXPECT_NEAR(gap.reached.mean_ttft_s, gap.floor.mean_ttft_s, 1e-6);
+  EXPECT_NEAR(gap.reached.mean_e2el_s, gap.floor.mean_e2el_s, 1e-6);
 }
 
 }  // namespace

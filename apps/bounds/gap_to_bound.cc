@@ -1,4 +1,4 @@
-#include "apps/bounds/distance.h"
+#include "apps/bounds/gap_to_bound.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -37,7 +37,7 @@ void RequireProvenBounds(const Deployment& deployment) {
   }
 }
 
-// Collects what the bounds need to know of a run.
+// Collects the facts about a run that the bounds need.
 class WorkCollector final : public RunListener, public RunObserver {
  public:
   void OnEnded(const RequestLife& life) override {
@@ -61,7 +61,7 @@ class WorkCollector final : public RunListener, public RunObserver {
     }
   }
 
-  // Of the requests that completed, in order of arrival.
+  // Work of the requests that completed, in order of arrival.
   [[nodiscard]] std::vector<RequestWork> Works(std::int32_t key_tokens) const {
     std::vector<RequestWork> works;
     for (const RequestLife& life : lives) {
@@ -87,7 +87,7 @@ class WorkCollector final : public RunListener, public RunObserver {
 
  private:
   std::unordered_map<RequestId, std::vector<BlockKey>> keys_;
-  std::unordered_map<BlockKey, std::int64_t> uses_;  // in prompts and outputs
+  std::unordered_map<BlockKey, std::int64_t> uses_;  // number of uses in prompts and outputs
 };
 
 LatencyFloor ReachedBy(const std::vector<RequestLife>& lives) {
@@ -109,22 +109,22 @@ LatencyFloor ReachedBy(const std::vector<RequestLife>& lives) {
 
 }  // namespace
 
-Distance DistanceToOptimum(const Deployment& deployment, RunControl& control) {
+GapToBound MeasureGapToBound(const Deployment& deployment, RunControl& control) {
   RequireProvenBounds(deployment);
   WorkCollector collector;
   RunWatchers watchers;
   watchers.listeners.push_back(&collector);
   watchers.observers.push_back(&collector);
-  Distance distance;
-  distance.policy = deployment.traits.name;
-  distance.interrupted = Simulate(deployment, control, watchers).interrupted;
+  GapToBound gap;
+  gap.policy = deployment.traits.name;
+  gap.interrupted = Simulate(deployment, control, watchers).interrupted;
   const KvPoolConfig& kv = deployment.engine.kv;
   WorkFloor floor(*deployment.cost, std::int64_t{kv.blocks} * kv.block_size);
-  distance.requests = static_cast<std::int64_t>(collector.lives.size());
-  distance.left_out = collector.left_out;
-  distance.reached = ReachedBy(collector.lives);
-  distance.floor = FloorOf(collector.Works(kv.tokens_per_key()), floor);
-  return distance;
+  gap.requests = static_cast<std::int64_t>(collector.lives.size());
+  gap.left_out = collector.left_out;
+  gap.reached = ReachedBy(collector.lives);
+  gap.floor = FloorOf(collector.Works(kv.tokens_per_key()), floor);
+  return gap;
 }
 
 }  // namespace twin::run

@@ -1,5 +1,5 @@
 // Statistics of simulation output, on values worked out by hand.
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

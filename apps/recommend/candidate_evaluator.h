@@ -1,5 +1,5 @@
-// What configurations are worth: simulations of one of their independent parts (an engine, or a
-// cluster that separates prefill from decode), whose results stand for all.
+// Simulates configurations to rank them: one of their independent parts (an engine, or a cluster
+// that separates prefill from decode), whose results stand for all parts.
 #pragma once
 
 #include <atomic>
@@ -10,37 +10,37 @@
 #include <vector>
 
 #include "apps/recommend/candidate.h"
-#include "apps/recommend/load_axis.h"
+#include "apps/recommend/load_search.h"
 #include "run/many/bounds.h"
 #include "run/record/summary.h"
 #include "run/run_control.h"
 
 namespace twin::run {
 
-// How long the runs of a rung are.
+// Length of the runs of a rung.
 struct RunLength {
   std::int64_t requests = 0;  // of one independent part
   std::int64_t warmup = 0;    // left out by the metrics
   double tolerance = 0.01;    // of the largest load
 };
 
-// Of one configuration with one seed.
+// Result of one configuration with one seed.
 struct Evaluation {
   double value = 0;                  // of the objective, in its unit
   double limit = 0;                  // the largest load of the machine; 0: not searched
   std::vector<double> metrics = {};  // at the load of the request, by MetricKeys()
 };
 
-// By configuration, then seed.
+// Evaluations by configuration, then seed.
 using Evaluations = std::vector<std::vector<Evaluation>>;
 
-class Evaluator {
+class CandidateEvaluator {
  public:
   // Borrows all. Throws InputError (usage): bounds or a load that are not valid.
-  Evaluator(const CandidateSpace& space, int jobs, RunControl& control);
+  CandidateEvaluator(const CandidateSpace& space, int jobs, RunControl& control);
 
   [[nodiscard]] const std::vector<MetricBound>& bounds() const { return bounds_; }
-  // Those of the bounds first, in their order.
+  // Metrics of an Evaluation: the metrics of the bounds first, in their order.
   [[nodiscard]] const std::vector<std::string>& MetricKeys() const { return keys_; }
   [[nodiscard]] std::size_t KeyIndex(const std::string& metric) const;
   [[nodiscard]] const LoadAxis& axis() const { return axis_; }
@@ -55,19 +55,19 @@ class Evaluator {
   [[nodiscard]] ExperimentConfig ExperimentOf(const Candidate& candidate,
                                               const RunLength& length) const;
 
-  // Runs one configuration to learn what requests are like, and says how long full runs are: 20
-  // times the requests that fill the largest KV cache, unless the request says it. Throws
-  // SearchStopped, also below.
+  // The length of full runs: as the request says, else 20 times the requests that fill the largest
+  // KV cache. Runs one configuration to learn the lengths of requests. Throws SearchStopped, as the
+  // functions below do.
   RunLength FullLength(const std::vector<Candidate>& candidates);
 
-  // Why a configuration is out of the question, by configuration; empty where it is not: its bounds
-  // hold at no load, or it refuses requests that others serve, because their prompts do not fit a
-  // step. Runs each at a load that hardly keeps a device busy.
-  std::vector<std::string> FindHopeless(const std::vector<Candidate>& candidates);
+  // For each configuration, why it can never satisfy the bounds; empty if it may. The reasons: its
+  // bounds hold at no load, or it refuses requests that other configurations serve, because their
+  // prompts do not fit a step. Runs each configuration at a load that hardly keeps a device busy.
+  std::vector<std::string> RejectInfeasible(const std::vector<Candidate>& candidates);
 
-  // Every configuration with the seeds first..first + count - 1, in parallel; the same seeds for
-  // all. `starts`: where their largest loads are expected, or empty. Results do not depend on the
-  // number of threads. Throws what a run throws.
+  // Runs every configuration with the seeds first..first + count - 1, in parallel; the same seeds
+  // for all. `starts`: where their largest loads are expected, or empty. Results do not depend on
+  // the number of threads. Throws what a run throws.
   Evaluations Evaluate(std::span<const Candidate* const> candidates, std::uint64_t first_seed,
                        std::size_t count, const RunLength& length, std::span<const double> starts);
 
@@ -84,7 +84,7 @@ class Evaluator {
                                        const RunLength& length, double start, RunControl& control);
   [[nodiscard]] Deployment AtLoad(const Candidate& candidate, double load,
                                   const RunLength& length) const;
-  // At the load of one engine.
+  // Summary of one run at the load of one engine.
   [[nodiscard]] Summary Simulated(const Candidate& candidate, double load, std::uint64_t seed,
                                   const RunLength& length, RunControl& control);
   [[nodiscard]] double Room(const Summary& summary, const Candidate& candidate) const;

@@ -1,4 +1,4 @@
-#include "apps/command_line.h"
+#include "apps/run_command_line.h"
 
 #include <fmt/format.h>
 
@@ -75,7 +75,8 @@ const CLI::Option& FindOption(const CLI::App& command, const std::string& name,
   RefuseName("option", name, where, names, fmt::format("allowed: see {} --help", where));
 }
 
-// The parser's own complaints come after those on missing arguments and name no alternative.
+// Checks names before the parser does: its own errors on unknown names come after its errors on
+// missing arguments, and name no alternative.
 void RequireKnownNames(const CLI::App& app, std::span<const std::string> arguments) {
   const CLI::App* command = &app;
   std::string where = "twinserve";
@@ -111,25 +112,26 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   CommandContext context;
   context.command_line.assign(argv + 1, argv + argc);
-  AddRunCommand(app, context);
-  AddSweepCommand(app, context);
-  AddCapacityCommand(app, context);
-  AddBoundsCommand(app, context);
-  AddRecommendCommand(app, context);
-  AddValidateCommand(app, context);
-  AddReplayCommand(app, context);
-  AddServeCommand(app, context);
-  AddScheduleCommand(app, context);
-  AddGenerateCommand(app, context);
-  AddBenchCommand(app, context);
-  AddProfileCommand(app, context);
-  AddFitCommand(app, context, FitSteps);
-  AddImportCommand(app, context);
-  AddPredictCommand(app, context);
-  AddCompareCommand(app, context);
-  AddReportCommand(app, context);
-  AddTraceCommand(app, context);
-  AddDoctorCommand(app, context);
+  const CommandParser commands(app);
+  AddRunCommand(commands, context);
+  AddSweepCommand(commands, context);
+  AddCapacityCommand(commands, context);
+  AddBoundsCommand(commands, context);
+  AddRecommendCommand(commands, context);
+  AddValidateCommand(commands, context);
+  AddReplayCommand(commands, context);
+  AddServeCommand(commands, context);
+  AddScheduleCommand(commands, context);
+  AddGenerateCommand(commands, context);
+  AddBenchCommand(commands, context);
+  AddProfileCommand(commands, context);
+  AddFitCommand(commands, context, FitSteps);
+  AddImportCommand(commands, context);
+  AddPredictCommand(commands, context);
+  AddCompareCommand(commands, context);
+  AddReportCommand(commands, context);
+  AddTraceCommand(commands, context);
+  AddDoctorCommand(commands, context);
   RequireKnownNames(app, context.command_line);
   try {
     app.parse(argc, argv);
@@ -149,7 +151,8 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int RunCommandLine(int argc, char** argv) {
-  // A file that may not grow is then told like a disk that is full, with its name.
+  // A write beyond the limit of a file's size then fails like a write to a full disk, and the error
+  // names the file.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return Main(argc, argv);

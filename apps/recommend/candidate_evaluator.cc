@@ -1,4 +1,4 @@
-#include "apps/recommend/evaluator.h"
+#include "apps/recommend/candidate_evaluator.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "apps/recommend/load_limit.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
@@ -28,7 +27,7 @@ constexpr double kLoadFactorMax = 4096;
 constexpr std::int64_t kPilotRequests = 500;
 constexpr std::int64_t kLightRequests = 200;
 
-// Sums over replicas, not means.
+// Metrics that are sums over replicas, not means.
 bool IsSummed(const std::string& metric) {
   return metric.ends_with("_throughput") || metric == "request_goodput" ||
          metric == "preemptions" || metric == "completed" || metric == "requests";
@@ -41,7 +40,7 @@ std::string BoundsOf(const RecommendConfig& request) {
 
 }  // namespace
 
-Evaluator::Evaluator(const CandidateSpace& space, int jobs, RunControl& control)
+CandidateEvaluator::CandidateEvaluator(const CandidateSpace& space, int jobs, RunControl& control)
     : request_(space.request()), jobs_(jobs), control_(control) {
   const std::string bounds = BoundsOf(request_);
   if (!bounds.empty()) bounds_ = ParseBounds(bounds);
@@ -63,13 +62,13 @@ Evaluator::Evaluator(const CandidateSpace& space, int jobs, RunControl& control)
       LoadAxisOf(request_.experiment->With(any, {}).workload, request_.objective, request_.source);
 }
 
-std::size_t Evaluator::KeyIndex(const std::string& metric) const {
+std::size_t CandidateEvaluator::KeyIndex(const std::string& metric) const {
   const auto found = std::ranges::find(keys_, metric);
   CHECK(found != keys_.end());
   return static_cast<std::size_t>(found - keys_.begin());
 }
 
-std::string Evaluator::ValueUnit() const {
+std::string CandidateEvaluator::ValueUnit() const {
   switch (request_.objective) {
     case Objective::kGoodput:
       return "requests/s";
@@ -83,19 +82,19 @@ std::string Evaluator::ValueUnit() const {
   return {};
 }
 
-bool Evaluator::LowerIsBetter() const {
+bool CandidateEvaluator::LowerIsBetter() const {
   return request_.objective == Objective::kCost || request_.objective == Objective::kLatency;
 }
 
-bool Evaluator::Searches() const { return request_.objective != Objective::kLatency; }
+bool CandidateEvaluator::Searches() const { return request_.objective != Objective::kLatency; }
 
-double Evaluator::EngineLoad(const Candidate& candidate) const {
+double CandidateEvaluator::EngineLoad(const Candidate& candidate) const {
   const double load = axis_.own / candidate.choice.layout.independent_parts();
   return axis_.whole() ? std::ceil(load) : load;
 }
 
-Deployment Evaluator::AtLoad(const Candidate& candidate, double load,
-                             const RunLength& length) const {
+Deployment CandidateEvaluator::AtLoad(const Candidate& candidate, double load,
+                                      const RunLength& length) const {
   Deployment deployment = candidate.deployment;
   WorkloadConfig& workload = deployment.config.workload;
   // Each user of a closed loop sends several requests, and the first ones come all at once.
@@ -108,13 +107,13 @@ Deployment Evaluator::AtLoad(const Candidate& candidate, double load,
   return deployment;
 }
 
-ExperimentConfig Evaluator::ExperimentOf(const Candidate& candidate,
-                                         const RunLength& length) const {
+ExperimentConfig CandidateEvaluator::ExperimentOf(const Candidate& candidate,
+                                                  const RunLength& length) const {
   return AtLoad(candidate, EngineLoad(candidate), length).config;
 }
 
-Summary Evaluator::Simulated(const Candidate& candidate, double load, std::uint64_t seed,
-                             const RunLength& length, RunControl& control) {
+Summary CandidateEvaluator::Simulated(const Candidate& candidate, double load, std::uint64_t seed,
+                                      const RunLength& length, RunControl& control) {
   if (control.StopRequested()) throw SearchStopped{};
   ++runs_;
   const Deployment deployment = AtLoad(candidate, load, length);
@@ -123,8 +122,8 @@ Summary Evaluator::Simulated(const Candidate& candidate, double load, std::uint6
   return outcome.summary;
 }
 
-double Evaluator::MetricOf(const Summary& summary, const std::string& key,
-                           const Candidate& candidate) const {
+double CandidateEvaluator::MetricOf(const Summary& summary, const std::string& key,
+                                    const Candidate& candidate) const {
   if (summary.Find(key) == nullptr) {
     throw InputError(InputError::Kind::kUsage, request_.source,
                      fmt::format("{}: the runs have no such metric; request_goodput and "
@@ -135,7 +134,7 @@ double Evaluator::MetricOf(const Summary& summary, const std::string& key,
   return IsSummed(key) ? value * candidate.choice.layout.independent_parts() : value;
 }
 
-double Evaluator::Room(const Summary& summary, const Candidate& candidate) const {
+double CandidateEvaluator::Room(const Summary& summary, const Candidate& candidate) const {
   double least = std::numeric_limits<double>::infinity();
   for (const MetricBound& bound : bounds_) {
     double slack = bound.Slack(MetricOf(summary, bound.metric, candidate));
@@ -147,13 +146,13 @@ double Evaluator::Room(const Summary& summary, const Candidate& candidate) const
   return least;
 }
 
-double Evaluator::ValueAt(const Candidate& candidate, double limit) const {
+double CandidateEvaluator::ValueAt(const Candidate& candidate, double limit) const {
   const double rate = limit * rate_per_load_;
   if (request_.objective == Objective::kCost) return candidate.price_per_hour / (3.6 * rate);
   return rate;
 }
 
-RunLength Evaluator::FullLength(const std::vector<Candidate>& candidates) {
+RunLength CandidateEvaluator::FullLength(const std::vector<Candidate>& candidates) {
   CHECK(!candidates.empty());
   const Candidate& any = candidates[0];
   const Summary pilot =
@@ -187,7 +186,8 @@ RunLength Evaluator::FullLength(const std::vector<Candidate>& candidates) {
   return length;
 }
 
-std::vector<std::string> Evaluator::FindHopeless(const std::vector<Candidate>& candidates) {
+std::vector<std::string> CandidateEvaluator::RejectInfeasible(
+    const std::vector<Candidate>& candidates) {
   std::vector<std::string> reasons(candidates.size());
   std::vector<double> refused(candidates.size());
   RunInParallel(
@@ -216,8 +216,9 @@ std::vector<std::string> Evaluator::FindHopeless(const std::vector<Candidate>& c
   return reasons;
 }
 
-Evaluation Evaluator::EvaluateOne(const Candidate& candidate, std::uint64_t seed,
-                                  const RunLength& length, double start, RunControl& control) {
+Evaluation CandidateEvaluator::EvaluateOne(const Candidate& candidate, std::uint64_t seed,
+                                           const RunLength& length, double start,
+                                           RunControl& control) {
   Evaluation found;
   const Summary asked = Simulated(candidate, EngineLoad(candidate), seed, length, control);
   for (const std::string& key : keys_) found.metrics.push_back(MetricOf(asked, key, candidate));
@@ -248,10 +249,10 @@ Evaluation Evaluator::EvaluateOne(const Candidate& candidate, std::uint64_t seed
   return found;
 }
 
-void Evaluator::RunTasks(const std::vector<Task>& tasks,
-                         std::span<const Candidate* const> candidates, std::uint64_t first_seed,
-                         const RunLength& length, std::span<const double> starts,
-                         Evaluations& results) {
+void CandidateEvaluator::RunTasks(const std::vector<Task>& tasks,
+                                  std::span<const Candidate* const> candidates,
+                                  std::uint64_t first_seed, const RunLength& length,
+                                  std::span<const double> starts, Evaluations& results) {
   std::size_t done = 0;
   RunInParallel(
       tasks.size(), jobs_, control_,
@@ -269,9 +270,9 @@ void Evaluator::RunTasks(const std::vector<Task>& tasks,
   if (control_.StopRequested()) throw SearchStopped{};
 }
 
-Evaluations Evaluator::Evaluate(std::span<const Candidate* const> candidates,
-                                std::uint64_t first_seed, std::size_t count,
-                                const RunLength& length, std::span<const double> starts) {
+Evaluations CandidateEvaluator::Evaluate(std::span<const Candidate* const> candidates,
+                                         std::uint64_t first_seed, std::size_t count,
+                                         const RunLength& length, std::span<const double> starts) {
   Evaluations results(candidates.size(), std::vector<Evaluation>(count));
   std::vector<Task> first;
   std::vector<Task> others;
