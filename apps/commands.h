@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
+#include "apps/options.h"
 
 namespace twin::apps {
 
@@ -16,26 +16,26 @@ struct CommandContext {
   int exit_code = 0;
 };
 
-void AddRunCommand(CLI::App& app, CommandContext& context);
-void AddSweepCommand(CLI::App& app, CommandContext& context);
-void AddCapacityCommand(CLI::App& app, CommandContext& context);
-void AddBoundsCommand(CLI::App& app, CommandContext& context);
-void AddRecommendCommand(CLI::App& app, CommandContext& context);
-void AddValidateCommand(CLI::App& app, CommandContext& context);
-void AddReplayCommand(CLI::App& app, CommandContext& context);
-void AddServeCommand(CLI::App& app, CommandContext& context);
-void AddScheduleCommand(CLI::App& app, CommandContext& context);
-void AddGenerateCommand(CLI::App& app, CommandContext& context);
-void AddBenchCommand(CLI::App& app, CommandContext& context);
-void AddProfileCommand(CLI::App& app, CommandContext& context);
+void AddRunCommand(CommandParser app, CommandContext& context);
+void AddSweepCommand(CommandParser app, CommandContext& context);
+void AddCapacityCommand(CommandParser app, CommandContext& context);
+void AddBoundsCommand(CommandParser app, CommandContext& context);
+void AddRecommendCommand(CommandParser app, CommandContext& context);
+void AddValidateCommand(CommandParser app, CommandContext& context);
+void AddReplayCommand(CommandParser app, CommandContext& context);
+void AddServeCommand(CommandParser app, CommandContext& context);
+void AddScheduleCommand(CommandParser app, CommandContext& context);
+void AddGenerateCommand(CommandParser app, CommandContext& context);
+void AddBenchCommand(CommandParser app, CommandContext& context);
+void AddProfileCommand(CommandParser app, CommandContext& context);
 // `fit_steps` fits recorded steps (apps/fit_steps_command.h): it belongs to another verb.
-void AddFitCommand(CLI::App& app, CommandContext& context,
+void AddFitCommand(CommandParser app, CommandContext& context,
                    void (*fit_steps)(const FitStepsArguments&));
-void AddImportCommand(CLI::App& app, CommandContext& context);
-void AddPredictCommand(CLI::App& app, CommandContext& context);
-void AddReportCommand(CLI::App& app, CommandContext& context);
-void AddTraceCommand(CLI::App& app, CommandContext& context);
-void AddCompareCommand(CLI::App& app, CommandContext& context);
-void AddDoctorCommand(CLI::App& app, CommandContext& context);
+void AddImportCommand(CommandParser app, CommandContext& context);
+void AddPredictCommand(CommandParser app, CommandContext& context);
+void AddReportCommand(CommandParser app, CommandContext& context);
+void AddTraceCommand(CommandParser app, CommandContext& context);
+void AddCompareCommand(CommandParser app, CommandContext& context);
+void AddDoctorCommand(CommandParser app, CommandContext& context);
 
 }  // namespace twin::apps

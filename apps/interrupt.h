@@ -4,7 +4,7 @@
 namespace twin::apps {
 
 // During its lifetime, the first SIGINT or SIGTERM only sets a flag; a second one ends the process.
-// At most one at a time.
+// At most one exists at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -16,8 +16,8 @@ class InterruptGuard {
 };
 
 // During its lifetime, SIGINT and SIGTERM are counted; the third one ends the process. For work
-// that ends in two ways, patiently and at once. At most one at a time, and no InterruptGuard beside
-// it.
+// that can end in two ways: patiently and at once. At most one exists at a time, and no
+// InterruptGuard at the same time.
 class SignalCount {
  public:
   SignalCount();

@@ -1,16 +1,16 @@
 #include "apps/measured_model_options.h"
 
-#include "apps/enum_option.h"
+#include "apps/options.h"
 
 namespace twin::apps {
 
-void AddModelOptions(CLI::App& command, ModelOptions& options) {
-  command.add_flag("--fp8-fast-accumulation", options.fp8_fast_accumulation,
-                   "Sum products of fp8 weights in the precision of the tensor cores: faster, less "
-                   "accurate. Needs a GPU of compute capability 9.0");
+void AddModelOptions(CommandParser command, ModelOptions& options) {
+  command.AddFlag("--fp8-fast-accumulation", options.fp8_fast_accumulation,
+                  "Sum products of fp8 weights in the precision of the tensor cores: faster, less "
+                  "accurate. Needs a GPU of compute capability 9.0");
   using Kernel = AttentionKernel;
-  AddEnumOption<std::optional<Kernel>>(
-      command, "--attention", options.attention_kernel,
+  command.AddEnumOption<std::optional<Kernel>>(
+      "--attention", options.attention_kernel,
       {{"auto", std::nullopt},
        {"fa3", Kernel::kFa3},
        {"fa2", Kernel::kFa2},
@@ -21,17 +21,16 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       "twinserve's own kernel");
 }
 
-void AddMeasuredModelOptions(CLI::App& command, run::MeasuredModelOptions& options) {
-  command.add_option("--model", options.model, "Directory of config.json and safetensors")
-      ->required();
-  command.add_flag("--dummy-weights", options.dummy_weights,
-                   "Use random weights; only config.json is read");
-  AddEnumOption<run::ModelDevice>(
-      command, "--device", options.device,
+void AddMeasuredModelOptions(CommandParser command, run::MeasuredModelOptions& options) {
+  command.AddOption("--model", options.model, "Directory of config.json and safetensors")
+      .Required();
+  command.AddFlag("--dummy-weights", options.dummy_weights,
+                  "Use random weights; only config.json is read");
+  command.AddEnumOption<run::ModelDevice>(
+      "--device", options.device,
       {{"cpu", run::ModelDevice::kCpu}, {"cuda", run::ModelDevice::kCuda}},
       "Device to compute on (default: cpu)");
-  command.add_option("--threads", options.threads, "Threads (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+  command.AddOption("--threads", options.threads, "Threads (default: all cores)").InRange(1, 1024);
   AddModelOptions(command, options.model_options);
 }
 

@@ -9,11 +9,11 @@ InputError NotBuilt(const std::string& what, const std::string& option) {
                         "cmake --build build/release --target twinserve)");
 }
 
-void AddMissingCommand(CLI::App& app, const std::string& name, const std::string& option) {
-  CLI::App* const command =
-      app.add_subcommand(name, "Not in this program: built with -D" + option + "=OFF");
-  command->allow_extras();
-  command->callback([name, option] { throw NotBuilt(name, option); });
+void AddMissingCommand(CommandParser app, const std::string& name, const std::string& option) {
+  CommandParser command =
+      app.AddCommand(name, "Not in this program: built with -D" + option + "=OFF");
+  command.AllowAny();
+  command.OnCall([name, option] { throw NotBuilt(name, option); });
 }
 
 }  // namespace twin::apps

@@ -3,17 +3,16 @@
 
 #include <string>
 
-#include <CLI/CLI.hpp>
-
+#include "apps/options.h"
 #include "core/input_error.h"
 
 namespace twin::apps {
 
-// The error of something that needs a build option, such as TWIN_EXEC, which this program lacks.
-// It says which build has it.
+// The error for `what`, which needs a build option, such as TWIN_EXEC, that this program was built
+// without. It names a build that has it.
 InputError NotBuilt(const std::string& what, const std::string& option);
 
 // Adds a command that takes any arguments and throws NotBuilt.
-void AddMissingCommand(CLI::App& app, const std::string& name, const std::string& option);
+void AddMissingCommand(CommandParser app, const std::string& name, const std::string& option);
 
 }  // namespace twin::apps

@@ -4,23 +4,23 @@
 
 namespace twin::apps {
 
-void AddValidateCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddValidateCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "validate", "TWIN_EXEC");
 }
 
-void AddGenerateCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddGenerateCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "generate", "TWIN_EXEC");
 }
 
-void AddBenchCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddBenchCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "bench", "TWIN_EXEC");
 }
 
-void AddProfileCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddProfileCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "profile", "TWIN_EXEC");
 }
 
-void AddFitCommand(CLI::App& app, CommandContext& /*context*/,
+void AddFitCommand(CommandParser app, CommandContext& /*context*/,
                    void (* /*fit_steps*/)(const FitStepsArguments&)) {
   AddMissingCommand(app, "fit", "TWIN_EXEC");
 }

@@ -18,7 +18,7 @@ Progress::~Progress() {
   if (shown_) std::fputs("\r\033[K", stderr);
 }
 
-// Empty in the first seconds, in which an estimate would jump.
+// Returns no text in the first seconds, in which an estimate would jump.
 std::string Progress::TimeLeft(std::chrono::steady_clock::time_point now,
                                std::uint64_t done) const {
   const double elapsed = std::chrono::duration<double>(now - begin_).count();

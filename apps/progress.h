@@ -28,7 +28,7 @@ class Progress {
   bool terminal_;
   bool shown_ = false;
   std::chrono::steady_clock::time_point next_;
-  std::chrono::steady_clock::time_point begin_;  // of what is shown
+  std::chrono::steady_clock::time_point begin_;  // of the first report that was shown
   std::uint64_t done_at_begin_ = 0;
 };
 

@@ -1,4 +1,4 @@
-"""Runs a program to its end and tells how much of the machine others used meanwhile."""
+"""Runs a program to its end and measures how much of the machine other programs used meanwhile."""
 import os
 import pathlib
 import subprocess

@@ -20,7 +20,7 @@
 #include "config/overlay.h"
 #include "config/override.h"
 #include "config/replica_groups.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "config/text_message.h"
 #include "core/hash.h"
 #include "core/input_error.h"
@@ -128,7 +128,7 @@ ModelSpec NamedModel(proto::Experiment& message) {
   const proto::System& system = message.system();
   if (system.model().empty()) return {};
   ModelConfig model = ReadNamedModel(system.model(), system.model_shape().has_weight_dtype());
-  const ServedPositions positions = PositionsOf(model, PositionRuleOf(message));
+  const ServedPositions positions = FindServedPositions(model, PositionRuleOf(message));
   model.shape.max_position = positions.most;
   if (system.has_server()) CastTo16Bits(model.shape);
   const bool given =

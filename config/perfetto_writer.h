@@ -8,7 +8,7 @@
 
 #include "config/message_output.h"
 #include "core/ids.h"
-#include "core/step_times.h"
+#include "core/step_parts.h"
 #include "run/record/run_observer.h"
 
 namespace twin {

@@ -123,4 +123,12 @@ PolicyConfig ReadPolicyParams(std::string_view policy, const std::string& params
   return config;
 }
 
+void CheckRanges(const PolicyConfig& config) {
+  proto::Policy message;
+  ToMessage fields(message);
+  PolicyConfig copy = config;
+  Bind(fields, copy);
+  CheckRules(message, "policy");
+}
+
 }  // namespace twin

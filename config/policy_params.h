@@ -18,4 +18,9 @@ namespace twin {
 PolicyConfig ReadPolicyParams(std::string_view policy, const std::string& params,
                               const std::string& where);
 
+// Throws InputError(kUsage), "policy: NAME.FIELD: ...", if a field is outside the range that
+// policy.proto states. Reading a file checks this; call it for parameters that were set in C++,
+// after ResolveContext.
+void CheckRanges(const PolicyConfig& config);
+
 }  // namespace twin

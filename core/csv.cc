@@ -28,7 +28,7 @@ CsvCells::Result CsvCells::Split(std::string_view record, char separator) {
   }
 }
 
-// Takes a cell up to the separator behind it.
+// Takes a cell up to the separator after it.
 CsvCells::Result CsvCells::TakeQuoted(std::string_view& rest, char separator) {
   const std::string_view cell = rest;
   const std::size_t begin = unquoted_.size();
@@ -49,7 +49,7 @@ CsvCells::Result CsvCells::TakeQuoted(std::string_view& rest, char separator) {
   rest.remove_prefix(from);
   if (rest.empty() || rest.front() == separator) return Result::kSplit;
   cells_.back() = cell.substr(0, cell.find(separator, from));
-  return Result::kBehindQuote;
+  return Result::kAfterQuote;
 }
 
 char CsvSeparator(std::string_view header) {

@@ -1,5 +1,4 @@
-// The cells and lines of CSV files, as RFC 4180 has them. Files of them are read by
-// core/files/csv.h.
+// Splits and writes lines of CSV as RFC 4180 defines them. core/files/csv.h reads whole files.
 #pragma once
 
 #include <charconv>
@@ -21,12 +20,12 @@ class CsvCells {
  public:
   enum class Result : std::uint8_t {
     kSplit,
-    // Broken off at the last of cells(), which is as it stands in the record:
-    kOpenQuote,    // the record ends within quotes
-    kBehindQuote,  // the cell goes on behind its closing quote
+    // Broken off at the last of cells(), which is left as it stands in the record:
+    kOpenQuote,   // the record ends within quotes
+    kAfterQuote,  // the cell goes on after its closing quote
   };
 
-  // Replaces the cells. They refer to `record` and to this.
+  // Replaces the cells. They refer to `record` and to this object.
   Result Split(std::string_view record, char separator = ',');
 
   [[nodiscard]] const std::vector<std::string_view>& cells() const { return cells_; }
@@ -44,7 +43,7 @@ char CsvSeparator(std::string_view header);
 // The first name that occurs twice; empty if none does. Cost: n log n.
 std::string_view RepeatedName(const std::vector<std::string_view>& names);
 
-// Appends a cell, in quotes where it has to be.
+// Appends a cell, in quotes if it needs them.
 void AppendCsvCell(std::string& line, std::string_view text);
 
 // The cells as a line with its line break.
@@ -75,7 +74,7 @@ class CsvLine {
     out.write(line.data(), static_cast<std::streamsize>(line.size()));
     line_.clear();
   }
-  // Appends it to `text` instead.
+  // Appends the line with its line break to `text` and starts a new one.
   void AppendTo(std::string& text) {
     text += End();
     line_.clear();

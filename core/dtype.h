@@ -7,14 +7,14 @@
 
 namespace twin {
 
-// kInt4: weights alone, in groups of a row with a scale and a zero point each; what is no matrix of
-// a layer stays in 16 bits.
+// kInt4 is for weights alone: groups of a row have a scale and a zero point each. Weights that are
+// no matrix of a layer stay in 16 bits.
 enum class DType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kInt8, kInt4 };
 
 // Columns of a row that share a scale and a zero point, as kInt4 is usually stored.
 constexpr std::int64_t kInt4Group = 128;
 
-// REQUIRES: not kInt4, of which two share a byte.
+// Bytes of one value. REQUIRES: not kInt4, where two values share a byte.
 constexpr std::int64_t ByteSize(DType type) {
   switch (type) {
     case DType::kFp32:
@@ -39,9 +39,9 @@ constexpr double BytesPerWeight(DType type) {
   return static_cast<double>(ByteSize(type));
 }
 
-// The format of embedding and head beside layers of such weights: quantisation leaves both in 16
-// bits (vLLM's fp8, int8, GPTQ and AWQ methods quantise linear layers alone).
-constexpr DType EndsFormat(DType weights) {
+// Number format of embedding and LM head when the layers have weights of this format: quantisation
+// leaves both in 16 bits (vLLM's fp8, int8, GPTQ and AWQ methods quantise linear layers alone).
+constexpr DType EmbeddingFormat(DType weights) {
   const bool quantised =
       weights == DType::kFp8 || weights == DType::kInt8 || weights == DType::kInt4;
   return quantised ? DType::kBf16 : weights;
@@ -66,8 +66,8 @@ constexpr std::string_view Name(DType type) {
   return "";
 }
 
-// Accepts the short names and those of model configs (float32, bfloat16, float16, float8_e4m3fn).
-// Returns nullopt for any other name.
+// Accepts the short names and the names in model configs (float32, bfloat16, float16,
+// float8_e4m3fn). Returns nullopt for any other name.
 constexpr std::optional<DType> ParseDType(std::string_view name) {
   if (name == "fp32" || name == "float32") return DType::kFp32;
   if (name == "bf16" || name == "bfloat16") return DType::kBf16;

@@ -1,7 +1,8 @@
-// Stable 64-bit hashes: the same value in every run, on every machine, with every compiler.
+// Stable 64-bit hashes, equal in every run, on every machine, with every compiler, and their text.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace twin {
@@ -20,6 +21,16 @@ constexpr std::uint64_t HashText(std::string_view text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
   }
   return hash;
+}
+
+// A hash or digest as 16 lower-case hexadecimal digits, the most significant first.
+inline std::string HexText(std::uint64_t word) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(16, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, word >>= 4) {
+    *digit = kDigits[word & 15];
+  }
+  return text;
 }
 
 }  // namespace twin

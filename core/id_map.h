@@ -1,4 +1,4 @@
-// A map from rising ids to values, for ids of which only some are this map's.
+// A map from rising ids to values, for maps that get only some of the ids.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace twin {
 
 // Maps live RequestIds to values like IdWindow, but takes memory in proportion to the largest
-// number of live ids, however far apart these lie: an engine that is one of a thousand replicas
+// number of live ids, however far apart they are: an engine that is one of a thousand replicas
 // sees one id in a thousand.
 //
 // Ids are opened in rising order (gaps allowed), unless the caller says otherwise, and closed in
@@ -59,7 +59,7 @@ class IdMap {
     CHECK(entries_[hole].place != kNone);
     free_.push_back(entries_[hole].place);
     --live_;
-    // Entries behind the hole move up, unless that would put them before their home.
+    // Entries after the hole move up, unless that would put them before their home.
     for (std::size_t i = Next(hole); entries_[i].place != kNone; i = Next(i)) {
       if (((i - Home(entries_[i].id)) & mask_) < ((i - hole) & mask_)) continue;
       entries_[hole] = entries_[i];
@@ -116,7 +116,7 @@ class IdMap {
   }
   [[nodiscard]] std::size_t Next(std::size_t i) const { return (i + 1) & mask_; }
 
-  // Of the id's entry, or of the free one at which the search for it ends.
+  // Position of the id's entry, or of the free entry at which the search for the id ends.
   [[nodiscard]] std::size_t Position(std::uint32_t id) const {
     std::size_t i = Home(id);
     while (entries_[i].place != kNone && entries_[i].id != id) i = Next(i);

@@ -1,4 +1,4 @@
-// A map from rising ids to values, for a table that knows whether it gets all ids or few of them.
+// A map from rising ids to values, for owners that know whether they get all ids or few of them.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace twin {
 
-// Which ids a table gets.
+// Share of all ids that a table gets.
 enum class IdShare : std::uint8_t {
   kAll,  // nearly every id: an IdWindow, without hashing
   kFew,  // one in many: an IdMap, whose values lie close together
 };
 
-// An IdWindow or an IdMap; what these say of their calls holds here.
+// An IdWindow or an IdMap, whose comments on their functions hold here.
 template <class T>
 class IdTable {
  public:

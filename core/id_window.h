@@ -1,4 +1,4 @@
-// A map from dense, rising ids to values, for ids of which only a recent window is alive.
+// A map from dense, rising ids to values, where only ids of a recent window are alive.
 #pragma once
 
 #include <algorithm>
@@ -83,7 +83,7 @@ class IdWindow {
   }
 
  private:
-  // Where a value takes more than a cache line, its first 56 bytes share one with the id.
+  // If a value takes more than a cache line, its first 56 bytes share a line with the id.
   static constexpr std::size_t kLine = 64;
   static constexpr std::size_t kAlignment = sizeof(T) + sizeof(std::uint64_t) > kLine
                                                 ? kLine

@@ -1,4 +1,4 @@
-// Capitals and small letters of ASCII, independent of the locale, and names that differ in them.
+// Capitals and small letters of ASCII, independent of the locale, and comparisons that ignore them.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, LowerCase, LowerCase);
 }
 
-// For names: "RTX 4090" and "rtx-4090", "Llama2_70b" and "llama-2-70b".
+// Compares names: "RTX 4090" equals "rtx-4090", "Llama2_70b" equals "llama-2-70b".
 constexpr bool EqualsIgnoringSeparators(std::string_view a, std::string_view b) {
   const auto skip = [](std::string_view& text) {
     constexpr std::string_view kSeparators = "-_ ";

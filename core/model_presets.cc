@@ -42,7 +42,7 @@ struct Shape {
 // Source: config.json of the named repositories on huggingface.co (openai-community, meta-llama,
 // mistralai, codellama, internlm, 01-ai, Qwen, facebook, tiiuae; huggyllama for the first Llama),
 // base models. With experts, `intermediate` is one expert's width. opt-175b: Zhang et al. 2022,
-// Table 1. bloom-176b: bigscience/bloom, without the norm behind its embedding, whose 28,672
+// Table 1. bloom-176b: bigscience/bloom, without the norm after its embedding, whose 28,672
 // parameters no ModelSpec has; ALiBi adds to scores that are computed anyway. gpt-3: the sizes that
 // Orca was measured with (Yu et al., OSDI'22, Table 1), heads of 128.
 constexpr std::array kShapes = {

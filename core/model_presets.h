@@ -10,8 +10,8 @@ namespace twin {
 
 // The model called `name`: values as in its public config.json, with 16-bit weights and KV cache.
 // Names are lower case with dashes (llama-3-8b); capitals and separators do not count. Throws
-// InputError (usage), which suggests the nearest names, if the name is unknown, and with the reason
-// for models that a ModelSpec cannot describe.
+// InputError (usage) for an unknown name, with the nearest names, and for a model that a ModelSpec
+// cannot describe, with the reason.
 ModelSpec ModelPreset(std::string_view name);
 
 // All known names, grouped by family, in a fixed order.

@@ -52,7 +52,7 @@ std::int64_t AttentionParameters(const ModelSpec& m, const Parallelism& p) {
   return count;
 }
 
-// One rank's share of a layer whose mixture, if any, has `experts` experts.
+// One rank's share of a layer; a mixture in it has `experts` experts.
 std::int64_t LayerParameters(const ModelSpec& m, const Parallelism& p, std::int64_t experts) {
   const std::int64_t norms = m.norms_per_layer * NormParameters(m, m.hidden);
   const std::int64_t common = AttentionParameters(m, p) + norms;
@@ -192,7 +192,7 @@ std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& paral
   }
   return static_cast<std::int64_t>(static_cast<double>(layers) *
                                    BytesPerWeight(model.weight_dtype)) +
-         ends * ByteSize(EndsFormat(model.weight_dtype));
+         ends * ByteSize(EmbeddingFormat(model.weight_dtype));
 }
 
 std::int64_t KvBytesPerTokenAndLayer(const ModelSpec& model, const Parallelism& parallelism) {

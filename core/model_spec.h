@@ -43,7 +43,7 @@ struct ModelSpec {
   std::int32_t norms_per_layer = 2;
   bool final_norm = true;
   bool qkv_bias = false;
-  bool output_bias = false;  // of the attention's output projection
+  bool output_bias = false;  // the attention's output projection has a bias
   bool mlp_bias = false;
   bool qk_norm = false;  // a norm of width head_dim on queries and on keys
   // Rows of the learned position embedding; 0 = rotary or none.
@@ -75,16 +75,16 @@ void Validate(const ModelSpec& model);
 // widths, KV heads divide or are replicated evenly, and every stage has a layer.
 void Validate(const ModelSpec& model, const Parallelism& parallelism);
 
-// Parameters of the whole model (total), and those used to compute one token (active: of a mixture
-// of experts, only experts_per_token).
+// Parameters of the whole model (total), and parameters used to compute one token (active: in a
+// mixture of experts, only experts_per_token count).
 std::int64_t TotalParameters(const ModelSpec& model);
 std::int64_t ActiveParameters(const ModelSpec& model);
 
-// Active parameters without embedding, positions and head: those that multiply every token. Each
-// costs two floating-point operations per token.
+// Active parameters without embedding, positions and head. Each of them multiplies every token, at
+// two floating-point operations per token.
 std::int64_t ActiveLayerParameters(const ModelSpec& model);
 
-// Bytes of one activation value: fp32 models compute in fp32, all others in 16 bits.
+// Bytes of one activation value: fp32 models compute in fp32, other models in 16 bits.
 std::int64_t ActivationByteSize(const ModelSpec& model);
 
 // Layers of a stage: layers / pipeline. The remainder is spread one layer per stage, starting at
@@ -96,16 +96,16 @@ std::int32_t StageLayers(const ModelSpec& model, const Parallelism& parallelism,
 // KV heads of one rank: its share, or one replicated head if there are more ranks than heads.
 std::int32_t KvHeadsPerRank(const ModelSpec& model, const Parallelism& parallelism);
 
-// Weight bytes of one rank of `stage`; embedding, head and final norm in EndsFormat(). Projections
-// are sharded by heads and by MLP width, embedding and head by rows (rounded up). Norms, biases of
-// reduced outputs, routers and learned positions are replicated. A tied embedding is stored twice
-// if the first and last stage differ.
+// Weight bytes of one rank of `stage`; embedding, head and final norm in EmbeddingFormat().
+// Projections are sharded by heads and by MLP width, embedding and head by rows (rounded up).
+// Norms, biases of reduced outputs, routers and learned positions are replicated. A tied embedding
+// is stored twice if the first and last stage differ.
 std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
                                 std::int32_t stage);
 
 // KV-cache bytes of one token in one layer, on one rank: keys and values.
 std::int64_t KvBytesPerTokenAndLayer(const ModelSpec& model, const Parallelism& parallelism);
-// The same for all layers of a stage, and for the whole model on one device.
+// KV-cache bytes of one token in all layers of a stage, and in the whole model on one device.
 std::int64_t KvBytesPerToken(const ModelSpec& model, const Parallelism& parallelism,
                              std::int32_t stage);
 std::int64_t KvBytesPerToken(const ModelSpec& model);

@@ -20,7 +20,7 @@ std::string RoundedText(double value, int digits);
 // is "1.5". REQUIRES: 0 <= digits <= 18.
 void AppendDecimal(std::string& out, std::int64_t nanoseconds, int digits);
 
-// Assigns the number that the whole text is; false if it is none, or empty.
+// Assigns the number that the whole text stands for; false if the text is no number, or empty.
 template <class T>
 bool ReadNumber(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

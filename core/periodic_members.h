@@ -10,9 +10,9 @@
 
 namespace twin {
 
-// Member i is due at the ticks firsts[i] + k * period, k >= 0. All that share one remainder modulo
-// the period form a list, so that a tick costs only the members that are due.
-// Allocates only while it grows.
+// Member i is due at the ticks firsts[i] + k * period, k >= 0. Members with the same remainder
+// modulo the period form a list, so that a tick costs only the members that are due. Allocates only
+// while it grows.
 class PeriodicMembers {
  public:
   // Replaces all members. REQUIRES: period >= 1, firsts >= 0. Cost: linear in old and new members.
@@ -25,7 +25,7 @@ class PeriodicMembers {
     period_ = static_cast<std::uint32_t>(period);
     remainders_.resize(firsts.size());
     nexts_.resize(firsts.size());
-    // From the last one, so that the lists ascend.
+    // Starts from the last member, so that the lists ascend.
     for (std::size_t i = firsts.size(); i-- > 0;) {
       remainders_[i] = static_cast<std::uint32_t>(firsts[i]) % period_;
       std::uint32_t& head = heads_[remainders_[i]];
@@ -46,8 +46,8 @@ class PeriodicMembers {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
   std::uint32_t period_ = 1;
-  std::vector<std::uint32_t> heads_;       // of the lists, by remainder
-  std::vector<std::uint32_t> nexts_;       // by member
+  std::vector<std::uint32_t> heads_;       // first member of each list, by remainder
+  std::vector<std::uint32_t> nexts_;       // next member in the list, by member
   std::vector<std::uint32_t> remainders_;  // by member
 };
 

@@ -26,8 +26,8 @@ struct NamedContent {
   }
 };
 
-// The keys of whole blocks among `keys`, of which each block has `per_block`: its last one names
-// the block and all content before it. Borrows the keys.
+// The keys of whole blocks among `keys`. Each block has `per_block` keys, of which the last one
+// names the block and all content before it. Borrows the keys.
 class BlockKeys {
  public:
   // REQUIRES: per_block >= 1.

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/time.h"
+
 namespace twin {
 
 // The next value of splitmix64 (Steele, Lea, Flood, OOPSLA 2014); advances `state`.
@@ -17,7 +19,7 @@ std::uint64_t NextSplitMix64(std::uint64_t& state);
 
 // A stream of random numbers: xoshiro256++ (Blackman and Vigna, ACM TOMS 2021), with its state
 // filled by splitmix64 from the seed and the stream's name. Streams with different names are
-// independent, so that a new consumer does not shift the numbers of the others. A copy continues
+// independent, so that a new consumer does not shift the numbers of existing ones. A copy continues
 // the same sequence.
 //
 // Allocates no memory. Distributions use only +, -, *, / and log, exp, pow, sqrt of <cmath>; their
@@ -108,7 +110,7 @@ class QuantileDistribution {
   // REQUIRES: equal sizes >= 1; probabilities rise strictly within [0, 1]; values never decrease.
   QuantileDistribution(std::span<const double> probabilities, std::span<const double> values);
 
-  // The value at probability u in [0, 1]. Outside the given points: that of the nearest one.
+  // The value at probability u in [0, 1]. Outside the given points: the nearest point's value.
   [[nodiscard]] double At(double u) const;
   double Draw(Random& random) const { return At(random.UnitReal()); }
 
@@ -127,5 +129,22 @@ class WeightedChoice {
  private:
   std::vector<double> cumulative_;
 };
+
+// A distribution of pauses or delays.
+struct DurationDistribution {
+  enum class Kind : std::uint8_t {
+    kConstant,     // mean
+    kExponential,  // mean
+    kLogNormal,    // mean, and the coefficient of variation cv
+  };
+  Kind kind = Kind::kConstant;
+  Duration mean{0};
+  double cv = 1;
+
+  bool operator==(const DurationDistribution&) const = default;
+};
+
+// A draw, cut at 126 years. REQUIRES: mean and cv are not negative.
+Duration DrawDuration(const DurationDistribution& config, Random& random);
 
 }  // namespace twin

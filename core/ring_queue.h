@@ -50,8 +50,8 @@ class RingQueue {
     return std::move(slots_[Position(size_)]);
   }
 
-  // Removes element i and keeps the order of the others. Cost: linear in the elements before it, or
-  // in those behind it if these are fewer.
+  // Removes element i and keeps the order of the rest. Cost: linear in the number of elements
+  // before it or after it, whichever is smaller.
   void EraseAt(std::size_t i) {
     CHECK(i < size_);
     if (i < size_ / 2) {

@@ -51,7 +51,7 @@ void Sketch::Insert(std::int64_t value, std::int64_t weight) {
   CHECK(value >= 0 && weight >= 1);
   if (count_ == 0) {
     reference_ = minimum_ = maximum_ = value;
-    // Many sketches, such as those of single tenants, never grow beyond this size.
+    // Many sketches, such as the ones of single tenants, never grow beyond this size.
     entries_.reserve(std::min(exact_entries_, kFirstEntries));
   } else {
     minimum_ = std::min(minimum_, value);

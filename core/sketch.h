@@ -10,8 +10,8 @@ namespace twin {
 
 // A multiset of non-negative int64 values (nanoseconds, tokens), each with a weight.
 //
-// Idea: a long run has too many token gaps to store, while a short run has few, and its exact
-// quantiles are affordable. A sketch therefore stores the values themselves until there are too
+// Idea: a long run has too many ITLs to store, while a short run has few, and its exact quantiles
+// are affordable. A sketch therefore stores the values themselves until there are too
 // many. Then it switches to a histogram with the layout of HdrHistogram (Gil Tene): logarithmic
 // ranges, each divided into equal buckets. Values below 1024 have a bucket each, larger ones share
 // a bucket if their leading 10 bits are equal. The middle of a bucket represents its values.
@@ -54,7 +54,7 @@ class Sketch {
   [[nodiscard]] double deviation() const;  // population standard deviation, as numpy's std
   [[nodiscard]] double minimum() const;
   [[nodiscard]] double maximum() const;
-  // How many values are at least this, to the precision of the buckets.
+  // Number of values that are at least `value`, to the precision of the buckets.
   [[nodiscard]] std::int64_t CountAtLeast(double value) const;
   // REQUIRES: 0 <= q <= 1. Cost: passes over the buckets or, while exact, over the entries, which
   // are sorted first if necessary.
@@ -82,8 +82,8 @@ class Sketch {
   std::vector<std::int64_t> buckets_;  // weights; empty while exact
   std::int64_t count_ = 0;
   std::int64_t reference_ = 0;  // the first value; sums of offsets from it cancel little
-  Wide sum_ = 0;                // of offsets
-  double sum_of_squares_ = 0;   // of offsets
+  Wide sum_ = 0;                // sum of offsets
+  double sum_of_squares_ = 0;   // sum of squares of offsets
   std::int64_t minimum_ = 0;
   std::int64_t maximum_ = 0;
 };

@@ -1,5 +1,5 @@
-// The parts into which the time of a step is divided: executors measure them, and cost models
-// predict them.
+// The times of a step, and the parts into which they are divided: executors measure them, and cost
+// models predict them.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ enum class StepPart : std::uint8_t {
   kOther,          // norms, rotary embedding, cache writes, activations, and the remaining time
   kSampling,       // choice of tokens from logits
   kDelivery,       // from the end of the step to the instant that tells the engine its results
-  kClocks,  // lower clocks of a warm device; predicted only, the other parts are of a rested one
+  kClocks,  // lower clocks of a warm device; predicted only: the other parts assume a rested one
 };
 
 constexpr std::size_t kStepPartCount = 9;
@@ -48,6 +48,21 @@ struct StepParts {
     return sum - (*this)[StepPart::kSchedule] - (*this)[StepPart::kDelivery];
   }
   bool operator==(const StepParts&) const = default;
+};
+
+// The times at which a step was planned, ran, and was reported, with its parts.
+//
+// Invariants: planned <= started <= finished <= told. The device parts sum to finished - started.
+// Delivery is told - finished. Schedule is started - max(planned, end of the previous step on the
+// device).
+struct StepTimes {
+  TimePoint planned;   // the instant at which the engine planned it
+  TimePoint started;   // the device began
+  TimePoint finished;  // the device ended
+  TimePoint told;      // the instant that delivered its StepFinished to the engine
+  StepParts parts = {};
+
+  bool operator==(const StepTimes&) const = default;
 };
 
 }  // namespace twin

@@ -30,8 +30,8 @@ constexpr double Seconds(Duration d) { return static_cast<double>(d.count()) * 1
 constexpr double Seconds(TimePoint t) { return Seconds(t.time_since_epoch()); }
 constexpr double Milliseconds(Duration d) { return static_cast<double>(d.count()) * 1e-6; }
 
-// The only two conversions from a floating-point time; all others use them. Neither can overflow:
-// times outside the range of Duration (+- 292 years) are clamped to it, and NaN gives
+// The only two conversions from a floating-point time, on which further ones build. Neither can
+// overflow: times outside the range of Duration (+- 292 years) are clamped to it, and NaN gives
 // Duration::max().
 
 // Truncates to whole nanoseconds.

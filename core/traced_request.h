@@ -11,7 +11,7 @@ namespace twin {
 
 // One line of a trace, or one request drawn by a generator.
 struct TracedRequest {
-  TimePoint arrival;                   // since the start of the trace
+  TimePoint arrival;                   // time since the start of the trace
   std::int32_t prompt_tokens = 0;      // >= 1
   std::int32_t output_tokens = 0;      // >= 1; the true output length, known only to the world
   std::int32_t max_output_tokens = 0;  // >= output_tokens; the limit that the client asked for
@@ -20,7 +20,7 @@ struct TracedRequest {
   std::uint32_t tenant = 0;
   std::uint64_t session = 0;  // requests of one conversation share it; 0 = none
   bool ignore_eos = false;    // the client asked for max_output_tokens, whatever the model emits
-  // How long its client held it back before `arrival`, for its own limit of requests in flight.
+  // Time for which its client held it back before `arrival`, to keep a limit of requests in flight.
   Duration client_wait{0};
   // Identifies the content in chunks of `prefix_chunk_tokens`, from the start of the prompt: equal
   // values mean an equal chunk and equal content before it. The chunks cover the prompt, whose end

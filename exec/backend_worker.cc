@@ -51,7 +51,7 @@ void BackendWorker::Work() {
       CopyDue();
       patience = kIdle;
       if (launched_ == collected_) continue;
-      // Others are at work: a step that is planned meanwhile can be launched.
+      // The device or other ranks compute: a step that is planned meanwhile can be launched.
       patience = backend_.RestBetweenQuestions();
       if (!backend_.Collectable()) continue;
       Deliver(backend_.Collect());
@@ -78,7 +78,7 @@ void BackendWorker::Execute(Command& command) {
 }
 
 void BackendWorker::CopyDue() {
-  while (!transfers_.empty() && transfers_.front().behind <= collected_) {
+  while (!transfers_.empty() && transfers_.front().after_steps <= collected_) {
     const BlockTransfer transfer = transfers_.PopFront().transfer;
     const auto started = StepInbox::Clock::now();
     backend_.CopyBlocks(*transfer.source, transfer.copies);

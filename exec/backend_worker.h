@@ -25,22 +25,22 @@ struct BlockTransfer {
 // Runs commands in order on its own thread. All calls must come from a single other thread.
 class BackendWorker {
  public:
-  // Borrows the backend and the inbox for its lifetime. What the backend computes, or throws, goes
-  // to the inbox, as of this replica; after a failure the worker does nothing more.
+  // Borrows the backend and the inbox for its lifetime. What the backend computes or throws is
+  // delivered to the inbox as that of `replica`. After a failure the worker does nothing more.
   BackendWorker(Backend& backend, StepInbox& inbox, std::int32_t replica = 0);
-  // Waits for the step that is being computed, at most; later commands are dropped.
+  // Waits at most for the step that is being computed; later commands are dropped.
   ~BackendWorker();
   BackendWorker(const BackendWorker&) = delete;
   BackendWorker& operator=(const BackendWorker&) = delete;
 
-  // As Backend's.
+  // The calls of Backend, executed later on the worker's thread.
   void Open(RequestId id, std::vector<std::int32_t> prompt,
             const kernels::SamplingParameters& sampling = {});
   void Close(RequestId id);
   // Borrows the plan until its step has been delivered.
   void Launch(const StepPlan& plan);
-  // Copies behind the steps launched so far. REQUIRES: later steps leave the blocks alone, and the
-  // source keeps them as they are, until the transfer has been delivered.
+  // Copies the blocks after the steps launched so far. REQUIRES: until the transfer has been
+  // delivered, later steps leave the target blocks alone and the source blocks do not change.
   void Transfer(BlockTransfer transfer);
 
  private:
@@ -55,16 +55,16 @@ class BackendWorker {
   using Command = std::variant<OpenCommand, CloseCommand, const StepPlan*, BlockTransfer>;
   struct QueuedTransfer {
     BlockTransfer transfer;
-    std::int64_t behind = 0;  // steps
+    std::int64_t after_steps = 0;  // launched before it
   };
 
   void Send(Command command);
   void Work();
-  // Waits for a command, at most for so long; the largest value is for ever. False where nothing
+  // Waits for commands, at most for `patience`; the largest value is for ever. False if nothing
   // more is to be done.
   bool TakeCommands(std::chrono::microseconds patience, std::vector<Command>& taken);
   void Execute(Command& command);
-  // Makes the transfers whose steps have been collected.
+  // Makes the transfers before which all steps have been collected.
   void CopyDue();
   void Deliver(const ComputedStep& step);
 
@@ -72,7 +72,7 @@ class BackendWorker {
   StepInbox& inbox_;
   const std::int32_t replica_;
 
-  // Of the thread.
+  // Used by the worker's thread alone.
   std::int64_t launched_ = 0;   // steps
   std::int64_t collected_ = 0;  // of these
   RingQueue<QueuedTransfer> transfers_;
@@ -82,7 +82,7 @@ class BackendWorker {
   std::vector<Command> commands_;
   bool closing_ = false;
 
-  std::thread thread_;  // the last member: it uses all others
+  std::thread thread_;  // the last member, because it uses all members above
 };
 
 }  // namespace twin::exec

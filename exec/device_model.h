@@ -10,7 +10,7 @@
 #include "exec/model/model_config.h"
 #include "exec/profile/model_work.h"
 #include "exec/profile/operations.h"
-#include "exec/rank_links.h"
+#include "exec/rank_groups.h"
 #include "exec/speed_probe.h"
 #include "kernels/kv_cache.h"
 #include "kernels/thread_pool.h"
@@ -22,14 +22,14 @@ class DeviceModel {
  public:
   virtual ~DeviceModel() = default;
 
-  // Of the whole model.
+  // The configuration of the whole model, of which share() is this rank's part.
   [[nodiscard]] virtual const ModelConfig& config() const = 0;
   [[nodiscard]] virtual const RankLinks& links() const = 0;
   // Positions of the longest sequence.
   [[nodiscard]] virtual std::int32_t positions() const = 0;
   // The share of the model that this rank computes.
   [[nodiscard]] virtual const ModelConfig& share() const = 0;
-  // The KV cache that this model writes: of this rank's heads and layers.
+  // The shape of the KV cache that this model writes: this rank's heads and layers.
   [[nodiscard]] kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
                                                  std::int64_t block_size) const {
     return {.dtype = dtype,
@@ -40,20 +40,21 @@ class DeviceModel {
             .head_dim = share().shape.head_dim};
   }
 
-  // A further model that computes with these weights, on a pool of its own, at the same time as
+  // Makes a further model that computes with the same weights, on its own pool, at the same time as
   // this one: a replica. Borrows the pool. Null if the device cannot share weights.
   [[nodiscard]] virtual std::unique_ptr<DeviceModel> WithSameWeights(
       kernels::ThreadPool& /*pool*/) const {
     return nullptr;
   }
 
-  // Throws what the device throws where the cache does not fit into its memory: std::bad_alloc or
+  // If the cache does not fit into the device's memory, throws std::bad_alloc or
   // kernels::cuda::DeviceError.
   virtual std::unique_ptr<Executor> MakeExecutor(const ExecutorConfig& config) = 0;
 
-  // For measuring. `cache` is that of an executor of this model.
+  // The operations of the model one by one, to be measured. `cache` is that of an executor of this
+  // model.
   virtual std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) = 0;
-  // Null if the device has none: then its speed is taken to be constant.
+  // Null if the device has no probe; then its speed is taken to be constant.
   virtual std::unique_ptr<SpeedProbe> MakeSpeedProbe() { return nullptr; }
   [[nodiscard]] virtual ModelWork WorkWith(DType kv_dtype) const = 0;
   // Decode-only steps are padded to the next of these batch sizes (ascending). Steps larger than

@@ -27,7 +27,7 @@ struct CudaStatus {
   [[nodiscard]] bool usable() const { return !devices.empty(); }
 };
 
-// A shared library that is looked for at run time.
+// The result of looking for a shared library at run time.
 struct LibraryStatus {
   std::string version;  // as the library states it
   std::string reason;   // why it cannot be used; empty if it can

@@ -1,4 +1,4 @@
-// A backend that passes everything on to another one; base of those that change one thing.
+// A backend that passes every call on to another one: base of backends that change one thing.
 #pragma once
 
 #include "exec/backend.h"
@@ -7,7 +7,7 @@ namespace twin::exec {
 
 class ForwardingBackend : public Backend {
  public:
-  // Borrows.
+  // Borrows the backend.
   explicit ForwardingBackend(Backend& backend) : backend_(backend) {}
 
   void Open(RequestId id, std::span<const std::int32_t> prompt,

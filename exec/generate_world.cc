@@ -11,7 +11,7 @@
 namespace twin::exec {
 namespace {
 
-constexpr Duration kStep{1'000'000};
+constexpr Duration kTimeOfStep{1'000'000};
 // A policy may wait for time to pass, but not for ever.
 constexpr std::int64_t kIdleInstantsMost = 10'000'000;
 
@@ -43,7 +43,7 @@ Instant GenerateWorld::Advance(TimePoint /*wake_at*/) {
     Announce();
     return {now_, events_};
   }
-  now_ += kStep;
+  now_ += kTimeOfStep;
   if (!in_flight_.empty()) {
     idle_instants_ = 0;
     Return();

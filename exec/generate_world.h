@@ -20,33 +20,34 @@ struct Generation {
   kernels::SamplingParameters sampling = {};
   std::vector<std::int32_t> output = {};
   std::vector<std::vector<kernels::TokenLogprob>> logprobs = {};  // by output token, if asked for
-  std::vector<float> last_logits = {};                            // behind the last prompt token
-  std::vector<std::vector<float>> all_logits = {};                // behind each prompt token
+  std::vector<float> last_logits = {};                            // after the last prompt token
+  std::vector<std::vector<float>> all_logits = {};                // after each prompt token
 };
 
 enum class KeptLogits : std::uint8_t { kNone, kLast, kAll };
 
 struct GenerateWorldOptions {
   KeptLogits keep = KeptLogits::kNone;
-  std::vector<std::int32_t> end_tokens;  // an output ends behind any of these
-  std::int32_t named_block_size = 0;     // as RealWorldOptions'
-  std::function<void()> on_step = {};    // called behind every step, if set
+  std::vector<std::int32_t> end_tokens;  // each of them ends an output
+  std::int32_t named_block_size = 0;     // as in RealWorldOptions
+  std::function<void()> on_step = {};    // called after every step, if set
 };
 
-// What a run took.
+// Counts over a run.
 struct GenerationCounts {
   std::int64_t steps = 0;
   std::int64_t preemptions = 0;
   std::int64_t swapped_blocks = 0;  // both ways
-  std::int64_t cached_tokens = 0;   // that the prefix cache supplied
+  std::int64_t cached_tokens = 0;   // found in the prefix cache
 };
 
-// Time is the number of steps returned, a unit each: an instant waits for the oldest step launched.
-// Request i is generations[i].
+// Time counts the steps returned, one unit for each; an instant waits for the oldest step in
+// flight. Request i is generations[i].
 class GenerateWorld final : public World {
  public:
-  // Borrows all but the options for its lifetime. REQUIRES: the backend has no request open; it
-  // keeps the logits of all prompt rows where all are kept, of emitting ones where the last are.
+  // Borrows the backend and the generations for its lifetime. REQUIRES: the backend has no open
+  // request; it returns the logits of all prompt rows for KeptLogits::kAll, and of emitting rows
+  // for kLast.
   GenerateWorld(Backend& backend, std::span<Generation> generations, GenerateWorldOptions options);
 
   Instant Advance(TimePoint wake_at) override;

@@ -13,8 +13,8 @@
 namespace twin::exec {
 namespace {
 
-// Room for all at once and for what policies keep free, within the memory allowed; but always
-// enough for the largest.
+// Blocks for all prompts at once and for what policies keep free, within the memory allowed, but at
+// least enough for the largest prompt.
 std::int32_t BlocksFor(const DeviceModel& model, std::span<const Generation> generations,
                        const PolicyTraits& traits, const GenerationOptions& options) {
   const auto blocks_of = [&](std::int64_t tokens) {

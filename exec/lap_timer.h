@@ -1,4 +1,4 @@
-// Measures the time of a step by part, between its operations.
+// Measures how the time of a step divides into parts, by laps between its operations.
 #pragma once
 
 #include <chrono>

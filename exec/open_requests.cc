@@ -63,7 +63,8 @@ void OpenRequests::Apply(const KvOperation& operation) {
   }
 }
 
-// A block may be swapped out and be the destination of a later swap in: directions do not mix.
+// A batch has one direction, because a block may be swapped out and be the destination of a later
+// swap in.
 void OpenRequests::Copy(KvOperation::Kind kind, BlockId from, BlockId to) {
   const bool out = kind == KvOperation::Kind::kSwapOut;
   if (batch_count_ == 0 || batches_[batch_count_ - 1].out != out) {
@@ -76,14 +77,14 @@ void OpenRequests::Copy(KvOperation::Kind kind, BlockId from, BlockId to) {
       {static_cast<std::int32_t>(Index(from)), static_cast<std::int32_t>(Index(to))});
 }
 
-bool OpenRequests::Knows(const StepPlan& plan) const {
+bool OpenRequests::HasTokensFor(const StepPlan& plan) const {
   return std::all_of(plan.work.begin(), plan.work.end(), [&](const WorkItem& item) {
     const auto end = static_cast<std::size_t>(item.start + item.tokens - item.drafts);
     return end <= requests_[item.request].tokens.size();
   });
 }
 
-void OpenRequests::Learn(const SampledToken& sampled) {
+void OpenRequests::StoreToken(const SampledToken& sampled) {
   OpenRequest* const request = requests_.Find(sampled.request);
   if (request == nullptr || !sampled.fresh) return;
   CHECK(request->tokens.size() == static_cast<std::size_t>(sampled.position));

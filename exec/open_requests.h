@@ -16,9 +16,9 @@ namespace twin::exec {
 
 struct OpenRequest {
   std::vector<std::int32_t> tokens;  // prompt, and output so far
-  std::vector<std::int32_t> drafts;  // guesses of what follows
+  std::vector<std::int32_t> drafts;  // guesses of the tokens that follow
   std::vector<BlockId> blocks;
-  std::vector<BlockId> host_blocks;  // while swapped out, or on the way
+  std::vector<BlockId> host_blocks;  // while swapped out or being swapped
   kernels::SamplingParameters sampling;
 };
 
@@ -30,19 +30,19 @@ struct SwapBatch {
 
 class OpenRequests {
  public:
-  // In any order. REQUIRES: it is not open.
+  // Opens a request; ids may come in any order. REQUIRES: it is not open.
   void Open(RequestId id, std::span<const std::int32_t> prompt,
             const kernels::SamplingParameters& sampling);
   void Close(RequestId id) { requests_.Close(id); }
 
-  // Follows the block operations of a plan. The swaps among them, to be carried out batch by batch
-  // in this order; valid until the next call. REQUIRES: plans come in their order.
+  // Applies the block operations of a plan. Returns the swaps among them, to be executed batch by
+  // batch in this order; valid until the next call. REQUIRES: plans come in their order.
   std::span<const SwapBatch> Follow(const StepPlan& plan);
 
-  // True if all tokens are there that the plan computes.
-  [[nodiscard]] bool Knows(const StepPlan& plan) const;
-  // A token that somebody else sampled.
-  void Learn(const SampledToken& sampled);
+  // True if all tokens that the plan computes are stored.
+  [[nodiscard]] bool HasTokensFor(const StepPlan& plan) const;
+  // Appends a token that another stage sampled. Has no effect if the request is closed.
+  void StoreToken(const SampledToken& sampled);
 
   [[nodiscard]] OpenRequest& operator[](RequestId id) { return requests_[id]; }
   [[nodiscard]] const OpenRequest& operator[](RequestId id) const { return requests_[id]; }

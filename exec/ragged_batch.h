@@ -9,7 +9,8 @@
 
 namespace twin::exec {
 
-// Consecutive tokens of one sequence, whose KV of all earlier positions is in the cache.
+// Consecutive tokens of one sequence. The keys and values of all earlier positions are in the
+// cache.
 struct BatchItem {
   std::span<const std::int32_t> tokens;  // at least one
   std::int32_t start = 0;                // position of the first
@@ -24,8 +25,8 @@ struct RaggedBatch {
   std::vector<std::int32_t> positions;     // by row
   std::vector<std::int32_t> slots;         // by row: block * block_size + place in the block; -1:
                                            // nowhere
-  std::vector<std::int32_t> first_row;     // by item, and the number of rows behind the last
-  std::vector<std::int32_t> kv_lengths;    // by item: positions in the cache behind this pass
+  std::vector<std::int32_t> first_row;     // by item, and at the end the number of rows
+  std::vector<std::int32_t> kv_lengths;    // by item: positions in the cache after this pass
   std::vector<std::int32_t> block_tables;  // by item, `table_stride` entries each
   std::int64_t table_stride = 0;
   std::vector<std::int32_t> logit_rows;  // rows whose logits are wanted, ascending
@@ -33,12 +34,12 @@ struct RaggedBatch {
   [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(token_ids.size()); }
   [[nodiscard]] std::size_t items() const { return kv_lengths.size(); }
 
-  // Adds rows that are computed for nobody: token 0 of as many sequences of their own, which is
-  // written nowhere.
+  // Adds rows whose results nobody uses: token 0 of `count` sequences of one token, which are not
+  // written to the cache.
   void AppendPadding(std::int64_t count);
 
-  // Becomes the batch of `items`; logit_rows stays empty.
-  // REQUIRES: blocks cover the tokens.
+  // Replaces the content by the batch of `items`; logit_rows stays empty. REQUIRES: blocks cover
+  // the tokens.
   void Assign(std::span<const BatchItem> items, std::int32_t block_size);
 };
 

@@ -8,8 +8,8 @@
 namespace twin::exec {
 namespace {
 
-// The stages behind the first one compute about as long as it did, each. Under them is this many
-// times that, and at least some seconds, before their silence counts.
+// Each later stage computes about as long as the first one. Collectable() lets the later stages be
+// silent for the sum of these times, multiplied by this factor, and at least for kAskedLeast.
 constexpr std::int32_t kPatienceFactor = 4;
 constexpr auto kAskedLeast = std::chrono::seconds(10);
 
@@ -24,7 +24,7 @@ StepParts JoinStages(const StepParts& first, const StepParts& last, Duration who
   communication = Duration{0};
   communication = whole - sum.device();
   if (communication < Duration{0}) {
-    // The first stage was held up behind its send, while the last one computed.
+    // The first stage was held up after its send, while the last one computed.
     sum[StepPart::kOther] += communication;
     communication = Duration{0};
   }
@@ -47,9 +47,9 @@ void RankExecutor::Close(RequestId id) {
 
 void RankExecutor::Execute(const StepPlan& plan) {
   const GridPlace& place = model_.links().place;
-  // Tokens of steps in flight, where an asynchronous engine planned on without them.
+  // An asynchronous engine may have planned the step before tokens of steps in flight were known.
   if (place.first_stage()) {
-    while (!executor_->Knows(plan)) ReceiveResult();
+    while (!executor_->HasTokensFor(plan)) ReceiveResult();
   }
   executor_->Launch(plan);
   const ComputedStep step = executor_->Collect();
@@ -114,7 +114,7 @@ void RankExecutor::ReceiveResult() {
   for (std::size_t i = 0; i < step.rows.size(); ++i) {
     step.rows[i].logits = std::span<const float>(step.logits).subspan(i * width, width);
   }
-  for (const SampledToken& sampled : step.sampled) executor_->Learn(sampled);
+  for (const SampledToken& sampled : step.sampled) executor_->StoreToken(sampled);
   step.finished = LapTimer::Clock::now();
   step.parts = JoinStages(step.parts, far,
                           std::chrono::duration_cast<Duration>(step.finished - step.started));

@@ -1,19 +1,27 @@
-// The groups that one rank of a grid belongs to.
+// The place of a rank in its grid, and the groups that it belongs to.
 #pragma once
 
 #include <memory>
 
 #include "core/check.h"
 #include "exec/comm/communicator.h"
-#include "exec/rank_links.h"
+#include "exec/model/model_share.h"
 
 namespace twin::exec {
 
-// Splits all ranks into the stages of a grid (ranks that share layers) and into its columns (ranks
-// that pass activations on).
+// A rank's place in its grid, and the groups that it belongs to: `tensor`, ranked by tensor rank,
+// and `stages`, ranked by stage. Both are borrowed, and null if they would contain this rank alone.
+struct RankLinks {
+  GridPlace place;
+  Communicator* tensor = nullptr;
+  Communicator* stages = nullptr;
+};
+
+// Splits all ranks of a grid into its stages (ranks that share layers) and its columns (ranks that
+// pass activations on).
 class RankGroups {
  public:
-  // Collective over `world`. REQUIRES: as many ranks as the grid has devices.
+  // Collective over `world`. REQUIRES: the grid has world.size() devices.
   RankGroups(Communicator& world, const Parallelism& grid) : place_(PlaceOf(grid, world.rank())) {
     CHECK(world.size() == grid.devices());
     tensor_ = world.Split(place_.stage);
@@ -21,7 +29,7 @@ class RankGroups {
   }
 
   [[nodiscard]] const GridPlace& place() const { return place_; }
-  // Borrows this object's groups.
+  // The links borrow this object's groups.
   [[nodiscard]] RankLinks links() const {
     return {.place = place_,
             .tensor = place_.grid.tensor > 1 ? tensor_.get() : nullptr,

@@ -11,7 +11,7 @@
 namespace twin::exec {
 namespace {
 
-// No token ends the output before it has tokens_min tokens.
+// Masks every token that ends the output until the output has content.tokens_min tokens.
 void MaskEnds(const RealWorldOptions& options, const RequestContent& content,
               kernels::SamplingParameters& sampling) {
   std::vector<std::int32_t> ends = options.end_tokens;
@@ -56,7 +56,7 @@ Instant RealWorld::Advance(TimePoint wake_at) {
   for (;;) {
     inbox_.Await(look, returned_);
     now_ = std::max(now_, TimeOf(Clock::now()));
-    TakeRequests();
+    TakeCalls();
     ReturnTransfers();
     ReturnSteps();
     if (!stopping_) {
@@ -79,8 +79,8 @@ TimePoint RealWorld::TimeOf(Clock::time_point time) const {
   return kTimeZero + std::chrono::duration_cast<Duration>(time - *start_);
 }
 
-void RealWorld::TakeRequests() {
-  const std::lock_guard lock(requests_mutex_);
+void RealWorld::TakeCalls() {
+  const std::lock_guard lock(calls_mutex_);
   stopping_ = asked_stop_;
   cancels_.insert(cancels_.end(), asked_cancels_.begin(), asked_cancels_.end());
   asked_cancels_.clear();
@@ -88,7 +88,7 @@ void RealWorld::TakeRequests() {
 
 void RealWorld::Cancel(RequestId id, bool answered) {
   {
-    const std::lock_guard lock(requests_mutex_);
+    const std::lock_guard lock(calls_mutex_);
     asked_cancels_.push_back({id, answered});
   }
   inbox_.Wake();
@@ -98,7 +98,7 @@ void RealWorld::Wake() { inbox_.Wake(); }
 
 void RealWorld::Stop() {
   {
-    const std::lock_guard lock(requests_mutex_);
+    const std::lock_guard lock(calls_mutex_);
     asked_stop_ = true;
   }
   inbox_.Wake();
@@ -113,7 +113,7 @@ std::optional<RealWorld::Clock::time_point> RealWorld::NextLook(TimePoint wake_a
   }
   const bool may_come = !stopping_ && source_.open();
   if (next == kTimeNever && in_flight_ == 0 && !may_come) return std::nullopt;
-  // Keeps the sum with the clock's start within its range.
+  // The bound keeps the sum with the clock's start within its range.
   next = std::min(next, now_ + std::chrono::hours(1));
   return *start_ + next.time_since_epoch();
 }
@@ -257,8 +257,8 @@ RequestContent RealWorld::ContentOf(const TracedRequest& traced, RequestId id) {
   return content;
 }
 
-OutputEnd RealWorld::EndOf(const TracedRequest& traced, const RequestContent& content,
-                           std::int32_t limit) const {
+OutputEnd RealWorld::DecideOutputEnd(const TracedRequest& traced, const RequestContent& content,
+                                     std::int32_t limit) const {
   if (!options_.pins_output_lengths) {
     return {.tokens_max = limit,
             .heeds_end_tokens = !traced.ignore_eos,
@@ -278,7 +278,8 @@ void RealWorld::Announce(const TracedRequest& traced) {
   if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
   std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
   RequestContent content = ContentOf(traced, id);
-  ledger_.Open(id, content.prompt, EndOf(traced, content, limit), keys, content.cache_salt);
+  ledger_.Open(id, content.prompt, DecideOutputEnd(traced, content, limit), keys,
+               content.cache_salt);
   Placement& placement = placements_.Open(id);
   placement.replica = kNowhere;
   placement.moved = false;
@@ -343,7 +344,7 @@ void RealWorld::OpenNew(const StepPlan& plan) {
 
 void RealWorld::OpenAt(std::int32_t index, RequestId id) {
   Placement* const placement = placements_.Find(id);
-  // It has been cancelled, or is open here.
+  // The request has been cancelled or is already open here.
   if (placement == nullptr || placement->replica == index) return;
   placement->moved = placement->replica != kNowhere;
   if (placement->moved) CloseAt(placement->replica, id);
@@ -354,7 +355,7 @@ void RealWorld::OpenAt(std::int32_t index, RequestId id) {
   ReplicaAt(index).worker.Open(id, std::move(tokens), placement->sampling);
 }
 
-// Its backend closes it once no step in flight carries it.
+// The backend closes the request when no step in flight carries it.
 void RealWorld::CloseAt(std::int32_t index, RequestId id) {
   Replica& replica = ReplicaAt(index);
   replica.departing.PushBack({id, replica.last_launched});

@@ -21,38 +21,40 @@
 namespace twin::exec {
 
 // Time zero is the first Advance(), unless the options name it. An instant carries everything that
-// has happened by then: finished transfers, then finished steps replica by replica, of each in the
-// order of launching, then cancellations, then arrivals. Request::arrival is the time at which the
+// has happened by then: finished transfers, then finished steps (replica by replica, in the order
+// of launching), then cancellations, then arrivals. Request::arrival is the time at which the
 // request was due; the instant that carries it may be later. Thread safety: Advance() and Launch()
 // are called from one thread, Cancel(), Wake() and Stop() from any. Advance() throws what a backend
 // threw.
 //
-// Each replica is a backend with a thread of its own, so that replicas compute at the same time.
-// The world learns from the plan that admits a request whose it is, and opens it there. Where
-// prefill is separate from decode, it opens the request a second time, with its first token, at the
-// replica whose plan takes blocks for it. A transfer is copied by the thread of its target, between
-// two steps.
+// Each replica is a backend with its own thread, so that replicas compute at the same time. The
+// plan that admits a request tells the world which replica gets it; the world then opens the
+// request there. If prefill is separate from decode, the world opens the request a second time,
+// with its first token, at the replica whose plan takes blocks for it. A transfer is copied by the
+// thread of its target, between two steps.
 class RealWorld final : public World {
  public:
   // Borrows the source and the backends, one for each replica. REQUIRES: no request is open in any
-  // backend, backends do not share what a step changes, all have a readable cache if some prefill
-  // for others, and this object is destroyed before the engines, which own the plans in flight.
+  // backend; backends share nothing that a step changes; all have a readable cache if the options
+  // set prefill_replicas; this object is destroyed before the engines, which own the plans in
+  // flight.
   RealWorld(ArrivalSource& source, std::span<Backend* const> backends,
             const RealWorldOptions& options);
-  // Of one replica.
+  // A world with one replica.
   RealWorld(ArrivalSource& source, Backend& backend, const RealWorldOptions& options);
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
   void Transfer(const KvTransfer& transfer) override;
 
-  // Cancels a request, as if its client had closed the connection; one that has not arrived yet,
-  // once it has. Has no effect if it has left. `answered`: RequestCancelled.
+  // Cancels a request, as if its client had closed the connection. A request that has not arrived
+  // yet is cancelled when it arrives. Has no effect if the request has left. `answered`: see
+  // RequestCancelled.
   void Cancel(RequestId id, bool answered = false);
   // The source has a new request, or has been closed.
   void Wake();
   // Ends the run: no further arrivals, cancellations, steps or transfers. Advance() still returns
-  // those in flight, and then an empty instant.
+  // the steps and transfers in flight, and then an empty instant.
   void Stop();
 
   // True if Stop() ended the run before all requests were served. Valid after the empty instant.
@@ -71,7 +73,7 @@ class RealWorld final : public World {
     std::int32_t replica = 0;
     TimePoint started;
     std::size_t outcomes_end = 0;  // end of the step's range in outcomes_
-    std::size_t filled_end = 0;    // likewise in filled_
+    std::size_t filled_end = 0;    // end of the step's range in filled_
   };
   struct Departure {
     RequestId id{};
@@ -92,16 +94,16 @@ class RealWorld final : public World {
     StepId last_launched{};
     StepId last_returned{};
     RingQueue<LaunchedStep> in_flight;
-    RingQueue<ReturnedStep> returned;  // and not told
+    RingQueue<ReturnedStep> returned;  // and not yet part of an instant
     RingQueue<Departure> departing;
     BackendWorker worker;
   };
   // A request in the system.
   struct Placement {
     std::int32_t replica = kNowhere;  // where it is open
-    bool moved = false;               // from the replica that computed its prompt
-    std::int32_t output_tokens = 0;   // so far
-    // What the next replica that opens it needs, as long as there may be one: prompt and output.
+    bool moved = false;               // away from the replica that computed its prompt
+    std::int32_t output_tokens = 0;   // sampled so far
+    // Prompt and output so far, kept while a further replica may have to open the request.
     std::vector<std::int32_t> tokens;
     kernels::SamplingParameters sampling;
   };
@@ -111,31 +113,32 @@ class RealWorld final : public World {
   [[nodiscard]] Replica& ReplicaAt(std::int32_t index) {
     return *replicas_[static_cast<std::size_t>(index)];
   }
-  void TakeRequests();
+  // Takes over the calls of Cancel() and Stop() since the last time.
+  void TakeCalls();
   void ReturnTransfers();
   void ReturnSteps();
   void ReturnSteps(std::int32_t index);
   StepTimes Measure(Replica& replica, const LaunchedStep& launched, const ReturnedStep& returned);
   void TakeTokens(const ReturnedStep& returned);
-  // False if the token is dropped.
+  // Counts the token and announces it. False if it is dropped.
   bool TakeToken(const SampledToken& sampled, std::span<const kernels::TokenLogprob> logprobs);
   void CancelSome();
   void CancelOpen(const RequestCancelled& cancelled);
   void TakeArrivals();
   void Announce(const TracedRequest& traced);
-  // Its prompt is empty if it is too long for the model and the client gave none.
+  // The prompt, tokens and sampling of a request. The prompt is empty if it is too long for the
+  // model and the client gave none.
   RequestContent ContentOf(const TracedRequest& traced, RequestId id);
-  [[nodiscard]] OutputEnd EndOf(const TracedRequest& traced, const RequestContent& content,
-                                std::int32_t limit) const;
-  // Opens what is not open at the plan's replica yet.
+  [[nodiscard]] OutputEnd DecideOutputEnd(const TracedRequest& traced,
+                                          const RequestContent& content, std::int32_t limit) const;
+  // Opens the requests of the plan that are not yet open at its replica.
   void OpenNew(const StepPlan& plan);
   void OpenAt(std::int32_t index, RequestId id);
   void CloseAt(std::int32_t index, RequestId id);
-  // Removes the request from the system.
-  // `answer_tokens`: ArrivalSource::OnDone.
+  // Removes the request from the system. `answer_tokens`: see ArrivalSource::OnDone.
   void Depart(RequestId id, std::int32_t answer_tokens);
   void CloseDeparted();
-  // The latest time to wait for a result before looking for arrivals, timeouts and `wake_at`;
+  // The time until which to wait for a result before looking for arrivals, timeouts and `wake_at`;
   // nullopt if nothing more will happen.
   [[nodiscard]] std::optional<Clock::time_point> NextLook(TimePoint wake_at);
 
@@ -154,21 +157,21 @@ class RealWorld final : public World {
   Deliveries returned_;
   RingQueue<Timeout> timeouts_;
 
-  // Of the current instant; reused.
+  // Content of the current instant; reused.
   std::vector<Event> events_;
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
   std::vector<ToldStep> told_;
-  std::vector<std::vector<BlockKey>> prompt_keys_;  // of its arrivals
+  std::vector<std::vector<BlockKey>> prompt_keys_;  // of the instant's arrivals
   std::size_t prompt_keys_used_ = 0;
-  std::vector<RequestCancelled> cancels_;  // and those of requests that have not arrived
+  std::vector<RequestCancelled> cancels_;  // also of requests that have not arrived
 
-  std::mutex requests_mutex_;  // guards the two members below
+  std::mutex calls_mutex_;  // guards the two members that follow
   std::vector<RequestCancelled> asked_cancels_;
   bool asked_stop_ = false;
 
   StepInbox inbox_;
-  // The last member, because their threads borrow the others.
+  // The last member, because its threads borrow the other members.
   std::vector<std::unique_ptr<Replica>> replicas_;
 };
 

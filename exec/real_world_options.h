@@ -1,4 +1,4 @@
-// What a real world is made of, beside its arrivals and its backends.
+// Options of a real world, the content of its requests, and the listener for its times and tokens.
 #pragma once
 
 #include <cstdint>
@@ -8,35 +8,35 @@
 #include <vector>
 
 #include "core/ids.h"
-#include "core/step_times.h"
+#include "core/step_parts.h"
 #include "core/time.h"
 #include "exec/lap_timer.h"
 #include "kernels/sampling.h"
 
 namespace twin::exec {
 
-// Receives measured times and tokens, before the engine does and on its thread.
+// Receives measured times and tokens before the engine receives them, on the engine's thread.
 class RealWorldListener {
  public:
   virtual ~RealWorldListener() = default;
 
-  // Called, for the steps of a replica, in the order of launching.
+  // The steps of a replica come in the order of launching.
   virtual void OnStep(std::int32_t /*replica*/, StepId /*id*/, const StepTimes& /*times*/) {}
   // `token` is the next one of the request's output.
   virtual void OnToken(RequestId /*id*/, std::int32_t /*token*/) {}
-  // Before OnToken, where the request asks for log-probabilities: the token's own, then those of
-  // the most likely ones. Valid during the call.
+  // Called before OnToken() if the request asks for log-probabilities: the token's own comes first,
+  // then the most likely tokens'. Valid during the call.
   virtual void OnLogprobs(RequestId /*id*/, std::span<const kernels::TokenLogprob> /*logprobs*/) {}
 };
 
-// What the client of a request says beside what the scheduler sees.
+// The part of a client's request that the scheduler does not see.
 struct RequestContent {
   std::vector<std::int32_t> prompt;            // TracedRequest::prompt_tokens of them
   std::vector<std::int32_t> stop_tokens = {};  // end the output, as end tokens do
-  // Before the output has so many, none of these nor an end token is chosen. REQUIRES: 0, or there
-  // are at most kernels::kMaskedTokensMax of them.
+  // Until the output has this many tokens, neither a stop token nor an end token is chosen.
+  // REQUIRES: 0, or there are at most kernels::kMaskedTokensMax of such tokens.
   std::int32_t tokens_min = 0;
-  std::uint64_t cache_salt = 0;  // requests share cached prefixes only with those of equal salt
+  std::uint64_t cache_salt = 0;  // requests share cached prefixes only if their salts are equal
   kernels::SamplingParameters sampling = {};
 };
 
@@ -49,25 +49,25 @@ class ContentSource {
 
 struct RealWorldOptions {
   // Prompt + output tokens that the model can hold. An output ends when it reaches this length; if
-  // the prompt alone reaches it, the output is one token. 0 = no limit. The engine must reject
+  // the prompt alone reaches it, the output has one token. 0 = no limit. The engine must reject
   // longer prompts itself: the backend never receives them.
   std::int32_t max_model_length = 0;
   // Tokens that a key for prefix caching stands for (KvPoolConfig::key_tokens); 0 = no keys.
   std::int32_t named_block_size = 0;
-  // Outputs have the length that the workload gives, whatever tokens the model emits.
+  // True: outputs have the length that the workload gives, whichever tokens the model emits.
   bool pins_output_lengths = true;
   std::vector<std::int32_t> end_tokens = {};  // end an output if lengths are not pinned
   std::int32_t vocab = 1;                     // prompts consist of random tokens below it
   std::uint64_t seed = 0;                     // of the prompts' tokens
-  // How a request's tokens are chosen, asked when it is announced; unset: greedily, all of them.
+  // The sampling parameters of a request, asked when it is announced. Unset: greedy.
   std::function<kernels::SamplingParameters(RequestId)> sampling_of = {};
   // A client cancels its request if it has not ended after this time.
   std::optional<Duration> client_timeout = std::nullopt;
-  // The first so many replicas compute prompts for the others, which decode, but with mixed pools
-  // any replica for any other one; 0 = all do both.
+  // The number of replicas, counted from 0, that compute prompts, while the rest decodes. With
+  // mixed pools, any replica may compute a prompt for any other one. 0 = every replica does both.
   std::int32_t prefill_replicas = 0;
   RealWorldListener* listener = nullptr;  // borrowed
-  // Where requests come from clients: what they say, instead of random prompts. Borrowed.
+  // For requests of real clients: supplies their content instead of random prompts. Borrowed.
   ContentSource* contents = nullptr;
   std::optional<LapTimer::Clock::time_point> start = std::nullopt;  // time zero
 };

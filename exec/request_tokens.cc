@@ -31,7 +31,7 @@ std::vector<std::int32_t> RequestTokens::Open(RequestId id, const TracedRequest&
     const std::uint64_t name = MixWords(seed_, chunk);
     for (std::size_t i = 0; i < count; ++i) tokens.push_back(TokenAt(name, tokens.size()));
   }
-  // Another constant, so that request 7 does not begin like chunk 7.
+  // The text keeps request 7 from beginning like chunk 7.
   const std::uint64_t own = MixWords(MixWords(seed_, HashText("request")), Index(id));
   while (tokens.size() < length) tokens.push_back(TokenAt(own, tokens.size()));
 

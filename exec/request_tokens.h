@@ -12,11 +12,11 @@
 
 namespace twin::exec {
 
-// A prompt token is a function of the seed, its position, and its chunk where the workload names
-// the content, else its request: chunks of one name are equal token by token. A chunk that an
-// earlier request generated (a conversation's last answer) is given as it was generated, to
-// requests whose chunks have the same size. Memory: the named tokens of open requests, and all
-// named chunks ever generated.
+// A prompt token depends only on the seed, its position, and its chunk if the workload names the
+// content, otherwise its request: chunks of one name are equal token by token. If an earlier
+// request generated a chunk (the last answer of a conversation), requests whose chunks have the
+// same size get the tokens as they were generated. Memory: the named tokens of open requests, and
+// all named chunks ever generated.
 class RequestTokens {
  public:
   // REQUIRES: vocab >= 1.
@@ -32,7 +32,7 @@ class RequestTokens {
   struct Named {
     std::vector<std::uint64_t> chunks;  // empty unless the workload names output too
     std::int32_t chunk_tokens = 0;
-    std::vector<std::int32_t> tokens;  // so far, with the prompt
+    std::vector<std::int32_t> tokens;  // of the prompt and the output so far
   };
 
   [[nodiscard]] std::int32_t TokenAt(std::uint64_t content, std::size_t position) const;
@@ -40,7 +40,7 @@ class RequestTokens {
   std::uint64_t seed_;
   std::int32_t vocab_;
   IdWindow<Named> open_;
-  // By chunk and its size, which requests of one workload may differ in.
+  // By chunk and chunk size; requests of one workload may differ in the size.
   std::map<std::pair<std::uint64_t, std::int32_t>, std::vector<std::int32_t>> generated_;
 };
 

@@ -1,4 +1,4 @@
-// A shared library opened at run time, so that a program runs where it is missing.
+// A shared library that is opened at run time, so that the program also runs where it is missing.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace twin::exec {
 // Owns the handle; functions found in it must not be called after its end.
 class SharedLibrary {
  public:
-  // Not open() if there is no such library; why() then says what the loader said.
+  // If the library cannot be opened, open() is false and why() has the loader's message.
   explicit SharedLibrary(const char* file_name);
   ~SharedLibrary();
   SharedLibrary(const SharedLibrary&) = delete;
@@ -17,7 +17,8 @@ class SharedLibrary {
   [[nodiscard]] bool open() const { return handle_ != nullptr; }
   [[nodiscard]] const std::string& why() const { return why_; }
 
-  // The function of that name, null if there is none. `Function` is trusted to be its type.
+  // The function of that name; null if there is none. The caller guarantees that `Function` is its
+  // type.
   template <class Function>
   [[nodiscard]] Function* Find(const char* name) const {
     return reinterpret_cast<Function*>(FindSymbol(name));

@@ -1,9 +1,9 @@
-// Fixed work that is timed again and again: how fast the machine is at a moment.
+// Fixed work that is timed repeatedly and tells how fast the machine is at a moment.
 //
-// Idea: a machine whose cores are shared with other virtual machines, or whose clock follows its
-// recent load, has no single speed. A cost model knows the speed of the minutes in which it was
-// measured. The same fixed work, timed in the profile and in a real run, says by how much the two
-// differ, without a look at any step of the run.
+// A machine whose cores are shared with other virtual machines, or whose clock follows its recent
+// load, has no single speed. A cost model knows the speed of the minutes in which it was measured.
+// The same fixed work is timed in the profile and in a real run: the ratio of the two times is the
+// difference in speed, found without a look at any step of the run.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@
 
 namespace twin::exec {
 
-// Seconds of the fixed work. Products of one row are bound by memory, as in decode steps; products
-// of many rows by arithmetic, as in prefills.
+// Seconds of the fixed work. Products of one row are bound by memory, as in decode steps. Products
+// of many rows are bound by arithmetic, as in prefills.
 struct ProbeSeconds {
   double decode = 0;
   double prefill = 0;
@@ -31,14 +31,15 @@ class SpeedProbe {
 
 // When a probe is due.
 struct ProbeTimes {
-  // At least so long after the one before, which delays a step by about half a percent of it.
+  // The shortest time between two probes. With it, probes delay steps by about half a percent.
   std::chrono::milliseconds interval{200};
-  // At most so long after a step. Later, a probe would time how threads and caches wake up, which
-  // few steps of a run do, while the steps of a profile follow each other.
+  // The longest pause between the end of a step and a probe. After a longer pause, a probe would
+  // time how threads and caches wake up, which few steps of a run do, while the steps of a profile
+  // follow each other.
   std::chrono::milliseconds pause{2};
 };
 
-// Runs the probe before a step if it is due, and passes everything on.
+// Runs the probe before a step if it is due, and passes every call on.
 class ProbedBackend final : public ForwardingBackend {
  public:
   // Borrows both.
@@ -48,7 +49,7 @@ class ProbedBackend final : public ForwardingBackend {
   void Launch(const StepPlan& plan) override;
   ComputedStep Collect() override;
 
-  // In the order of their times. REQUIRES: nobody drives the backend any more.
+  // The results of all probes in order of time. REQUIRES: nobody drives the backend any more.
   [[nodiscard]] const std::vector<ProbeSeconds>& samples() const { return samples_; }
 
  private:

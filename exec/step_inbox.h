@@ -1,4 +1,5 @@
-// Where the threads of backends report steps and transfers, and where a world waits for them.
+// The inbox to which the threads of backends report steps and transfers, and on which a world
+// waits.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +13,7 @@
 
 namespace twin::exec {
 
-// The result of a step. Those of a replica arrive in launch order.
+// The result of a step. The steps of a replica arrive in launch order.
 struct ReturnedStep {
   std::int32_t replica = 0;
   std::vector<SampledToken> sampled;
@@ -23,7 +24,7 @@ struct ReturnedStep {
   std::vector<kernels::TokenLogprob> logprobs;
 };
 
-// A copy of keys and values to replica `to` that has ended.
+// A finished copy of a request's keys and values to replica `to`.
 struct ReturnedTransfer {
   RequestId request{};
   std::int32_t from = 0;  // replica
@@ -31,26 +32,27 @@ struct ReturnedTransfer {
   LapTimer::Clock::time_point started;
 };
 
-// What was delivered and not taken yet, in the order of delivery.
+// Steps and transfers that were delivered and not taken yet, in the order of delivery.
 struct Deliveries {
   RingQueue<ReturnedStep> steps;
   RingQueue<ReturnedTransfer> transfers;
 };
 
-// Await() is called from one thread, the others from any.
+// Await() is called from one thread, the other functions from any thread.
 class StepInbox {
  public:
   using Clock = LapTimer::Clock;
 
   void Deliver(ReturnedStep step);
   void Deliver(const ReturnedTransfer& transfer);
-  // Of several failures the first one counts.
+  // Reports a failure of a backend. The first failure counts.
   void Fail(std::exception_ptr failure);
   // Ends the current wait, or the next one.
   void Wake();
 
-  // Waits until something has been delivered, Wake() was called (since the last call) or
-  // `deadline`, and appends what was delivered by then. After Fail() every call throws the failure.
+  // Waits until something has been delivered, Wake() has been called (since the last call), or
+  // `deadline` has passed, and appends what has been delivered. After Fail() every call throws the
+  // failure.
   void Await(Clock::time_point deadline, Deliveries& returned);
 
  private:

@@ -40,11 +40,11 @@ class AttentionRows {
   // The size of the scratch memory that Attend needs.
   [[nodiscard]] std::int64_t WorkFloats(std::int64_t queries) const;
 
-  // Sets `state` to the one that covers no positions.
+  // Sets `state` to the state that covers no positions.
   void Clear(const AttentionPiece& piece, float* state) const;
-  // Sets `state` to the one that covers the positions from stretch * kStretch to stretch * kStretch
-  // + kStretch - 1, as far as they are visible to each row. `memory`: scratch of WorkFloats()
-  // floats.
+  // Sets `state` to the state that covers the positions from stretch * kStretch to stretch *
+  // kStretch + kStretch - 1, as far as they are visible to each row. `memory`: scratch of
+  // WorkFloats() floats.
   void Attend(const AttentionPiece& piece, std::int64_t stretch, float* state, float* memory) const;
   // Merges `state` into `total`.
   void Merge(const AttentionPiece& piece, const float* state, float* total) const;
@@ -68,7 +68,7 @@ class AttentionRows {
   [[nodiscard]] Span Visible(const AttentionPiece& piece, std::int64_t row) const;
   void PackQueries(const AttentionPiece& piece, float* queries) const;
   // Addresses of the chunk's keys and values in the cache. Positions before the first one that any
-  // query sees (their blocks may have been freed), and those behind the chunk's end, get the
+  // query sees (their blocks may have been freed) and positions after the chunk's end get the
   // address of zeros.
   [[nodiscard]] Places PlacesOf(const AttentionPiece& piece, Span chunk) const;
   void AttendTile(const AttentionPiece& piece, Span chunk, std::int64_t first_row,

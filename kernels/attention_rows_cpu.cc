@@ -139,8 +139,8 @@ void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int
   float* sums = state + first_row * padded_dim_;
   float* maxima = state + all_rows * padded_dim_ + first_row;
   float* weights = state + all_rows * (padded_dim_ + 1) + first_row;
-  // Later rows see later positions. The tile is skipped if the chunk lies behind all that its last
-  // row sees, or before all that its first row sees.
+  // Later rows see later positions. Skips the tile if the chunk is after all positions that its
+  // last row sees, or before all positions that its first row sees.
   if (Visible(piece, first_row + rows - 1).end <= chunk.begin ||
       Visible(piece, first_row).begin >= chunk.end) {
     return;

@@ -38,7 +38,7 @@ constexpr std::uint16_t FloatToFp16(float value) {
   const std::uint32_t size = bits & 0x7FFFFFFFU;
   if (size > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);
   if (size >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // 65520 and above
-  if (size < 0x38800000U) {  // below 2^-14: a multiple of 2^-24, which adding 0.5 rounds to
+  if (size < 0x38800000U) {  // below 2^-14: adding 0.5 rounds to a multiple of 2^-24
     const float shifted = std::bit_cast<float>(size) + 0.5F;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U));
   }

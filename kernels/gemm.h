@@ -24,8 +24,8 @@ struct GemmOptions {
 //           y + bias. An element therefore depends only on its row of x and its row of w: its bits
 //           are the same for any other rows, any number of threads, and both AVX2 and AVX-512.
 //           bf16, int8 and int4 weights are widened to fp32 first (int8: q * scale rounded to
-//           fp32; int4: exactly). Of int4 in an order of its own, k counts in that order;
-//           activations are not rounded.
+//           fp32; int4: exactly). If int4 columns are in an order of their own, k counts in that
+//           order. Activations are not rounded.
 // Pairs     With kAvx512Bf16 and bf16 weights, activations are rounded to bf16, to nearest even.
 //           Columns are processed in pairs, 384 per block, the odd one of a pair first; numbers
 //           below 2^-126 count as zero. All else holds as above, for any number of rows.

@@ -8,7 +8,8 @@
 namespace twin::kernels {
 namespace {
 
-// Rows of x per pass over the weights. A depth block of that many rows fits the second-level cache.
+// Rows of x per pass over the weights. A depth block with this many rows fits the second-level
+// cache.
 constexpr std::int64_t kRowsPerPass = 240;
 // With at least this many tiles, bf16 and int8 panels are widened once instead of in each tile.
 constexpr std::int64_t kTilesToWiden = 2;
@@ -181,7 +182,7 @@ class Pass {
             .ahead_step = step};
   }
 
-  // Of a panel's weights.
+  // Bytes of a panel's weights for each word of a row of x.
   [[nodiscard]] std::int64_t BytesPerWord() const {
     if (in_pairs_) return kPanelColumns * 4;
     return w_.format == DType::kInt4 ? kPanelColumns / 2 : kPanelColumns * ByteSize(w_.format);

@@ -138,8 +138,8 @@ TWIN_HOST_DEVICE std::uint64_t WeightOf(float logit, float largest, float sharpn
 // The weight of the largest logit.
 constexpr std::uint64_t kLargestWeight = std::uint64_t{1} << 40;
 
-// The smallest sum of weights that reaches `share` of `total`, clamped to 1..total.
-TWIN_HOST_DEVICE std::uint64_t EnoughOf(float share, std::uint64_t total) {
+// Returns the smallest sum of weights that reaches `share` of `total`, clamped to 1..total.
+TWIN_HOST_DEVICE std::uint64_t CeilShare(float share, std::uint64_t total) {
   const double wanted = static_cast<double>(share) * static_cast<double>(total);
   auto enough = static_cast<std::uint64_t>(wanted);
   if (static_cast<double>(enough) < wanted) ++enough;

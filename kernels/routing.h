@@ -1,4 +1,4 @@
-// Routes rows to the experts of a mixture, and sums what these compute.
+// Routes rows to the experts of a mixture, and sums the results of the experts.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,22 @@ namespace twin::kernels {
 // (row, expert) pairs, sorted by expert, then by row.
 struct RoutedRows {
   std::vector<std::int32_t> rows;
-  std::vector<float> weights;       // of the expert for that row
-  std::vector<std::int64_t> first;  // pair of each expert, and the number of pairs: experts + 1
+  std::vector<float> weights;  // of the expert in that row's sum
+  std::vector<std::int64_t>
+      first;  // first pair of each expert, then the number of pairs: experts + 1 entries
 
-  // Those of one expert. REQUIRES: 0 <= expert < experts.
+  // The rows and weights of one expert. REQUIRES: 0 <= expert < experts.
   [[nodiscard]] std::span<const std::int32_t> RowsOf(std::int64_t expert) const;
   [[nodiscard]] std::span<const float> WeightsOf(std::int64_t expert) const;
 
-  // By row, in the order of choice: experts_per_row of each.
+  // The choices by row, in the order of choice: experts_per_row for each row.
   std::vector<std::int32_t> chosen;
   std::vector<float> chosen_weights;
 };
 
-// Each row takes the experts_per_row experts of the largest logits, of equal ones the first. Their
-// weights are softmax values over all experts; with `normalised`, divided by the sum of those
-// taken. A row's experts and weights depend on its logits alone.
+// Chooses for each row the experts_per_row experts with the largest logits, the first ones among
+// equals. Their weights are softmax values over all experts; with `normalised`, divided by the sum
+// of the chosen experts' values. A row's experts and weights depend on its logits alone.
 //
 // Shapes    logits: [rows, experts]. REQUIRES: 1 <= experts_per_row <= experts.
 // Error     1e-5 relative to each weight, against double precision, for logits up to 30.

@@ -8,7 +8,7 @@
 namespace twin::kernels {
 namespace {
 
-// The index of the largest value that is not negative, of equal ones the first.
+// The index of the largest value that is not negative, the first one among equals.
 std::size_t LargestLeft(std::span<const float> values) {
   std::size_t best = values.size();
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -18,7 +18,7 @@ std::size_t LargestLeft(std::span<const float> values) {
   return best;
 }
 
-// Chooses as many of the logits as `chosen` holds; they are overwritten.
+// Chooses as many of the logits as `chosen` has room for. Overwrites the logits.
 void Choose(std::span<float> logits, bool normalised, std::span<std::int32_t> chosen,
             std::span<float> weights) {
   constexpr float kTaken = -1;

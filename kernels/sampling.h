@@ -14,17 +14,17 @@ namespace twin::kernels {
 inline constexpr std::int32_t kMaskedTokensMax = 8;
 
 struct SamplingParameters {
-  float temperature = 0;       // logits are divided by it; 0: always the most likely token
-  std::int32_t top_k = 0;      // keep only the k most likely tokens; 0: all
-  float top_p = 1;             // keep the fewest whose probability reaches p; at least one
-  float min_p = 0;             // keep those of at least so much of the largest probability; 0: all
+  float temperature = 0;   // logits are divided by it; 0 = always the most likely token
+  std::int32_t top_k = 0;  // keep only the k most likely tokens; 0 = all
+  float top_p = 1;         // keep the fewest tokens whose total probability reaches p; at least one
+  float min_p = 0;  // keep tokens with at least this share of the largest probability; 0 = all
   std::uint64_t seed = 0;      // seed of the request
   std::uint64_t position = 0;  // the token's position in its sequence: counter of random numbers
-  // Not for the choice: the most likely tokens to be told beside the chosen one, with their
-  // log-probabilities; -1: not even that of the chosen one.
+  // The number of most likely tokens to report beside the chosen one, with their log-probabilities;
+  // -1: do not report the chosen one's either. Does not affect the choice.
   std::int32_t logprobs = -1;
-  // Before position `unmasked_from`, none of the first `masked_count` of these is chosen: an output
-  // that must not end yet. Different tokens of the vocabulary.
+  // Before position `unmasked_from`, none of the first `masked_count` entries of `masked` is
+  // chosen: the output must not end yet. The entries are different tokens of the vocabulary.
   std::int32_t masked_count = 0;
   std::uint64_t unmasked_from = 0;
   std::int32_t masked[kMaskedTokensMax] = {};
@@ -39,21 +39,21 @@ struct TokenLogprob {
 // REQUIRES: `logits` is not empty.
 std::int32_t Argmax(std::span<const float> logits);
 
-// Appends the log-probability of `token`, then those of the `alternatives` most likely tokens, the
-// most likely one first (the lowest token first among equal logits); all tokens where there are
-// fewer. Depends only on the logits, on every processor and device. Error: 2e-6.
+// Appends the log-probability of `token`, then the log-probabilities of the `alternatives` most
+// likely tokens, or of all tokens if there are fewer, in descending order (the lowest token first
+// among equal logits). Depends only on the logits, on every processor and device. Error: 2e-6.
 // REQUIRES: 0 <= token < logits.size() <= 2^23; alternatives >= 0.
 void AppendLogprobs(std::span<const float> logits, std::int32_t token, std::int32_t alternatives,
                     std::vector<TokenLogprob>& out);
 
 // Samples a token. Applies temperature, then min_p and top_k, then top_p to the remaining tokens,
 // ranked from the most likely on (the lowest token first among equal logits). Of the tokens kept,
-// it returns the one with the largest GumbelScore of (seed, position, token), which is a sample of
+// returns the one with the largest GumbelScore of (seed, position, token), which is a sample of
 // their softmax. The result depends only on logits and parameters: it is the same on every
-// processor and device. NaN counts as a logit below all others, and masked tokens have NaN.
+// processor and device. NaN counts as a logit below all numbers, and masked tokens have NaN.
 //
-// Error     probabilities differ from those of exact arithmetic by at most 1e-4 of each and 2^-31
-//           of the total; the cut of top_p, by at most 1e-5 of the total; that of min_p, by 1e-5
+// Error     probabilities differ from exact arithmetic by at most 1e-4 of each and 2^-31 of the
+//           total. The cut of top_p differs by at most 1e-5 of the total, the cut of min_p by 1e-5
 //           of the largest probability.
 // Cost      temperature alone: one pass, about 1 ns per token; top_k and top_p: a partial sort;
 //           min_p: one more pass, and it makes the sort smaller.

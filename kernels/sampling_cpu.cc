@@ -28,10 +28,11 @@ bool MoreLikely(const Candidate& a, const Candidate& b) {
   return a.order != b.order ? a.order > b.order : a.token < b.token;
 }
 
-// Sorts candidates lazily. The first `sorted_` are in descending order and rank above all others.
+// Sorts candidates lazily. The first `sorted_` are in descending order and rank above all further
+// candidates.
 class Ranking {
  public:
-  // Of the logits whose OrderedBits reach `lowest`.
+  // Ranks the logits whose OrderedBits are at least `lowest`.
   explicit Ranking(std::span<const float> logits, std::uint32_t lowest = 0) {
     if (lowest == 0) candidates_.reserve(logits.size());
     for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -81,7 +82,7 @@ class LogprobScale {
 
   [[nodiscard]] float Of(float logit) const {
     if (std::isnan(logit)) return -std::numeric_limits<float>::infinity();
-    // The difference of equal infinities would be no number.
+    // The difference of equal infinities would be NaN.
     const double below =
         logit == largest_ ? 0 : static_cast<double>(logit) - static_cast<double>(largest_);
     return static_cast<float>(below - log_sum_);
@@ -115,7 +116,7 @@ void KeepNucleus(const VectorKernels& kernels, Ranking& ranking, float largest, 
   for (const Candidate& candidate : ranking.candidates()) all.push_back(candidate.logit);
   const std::uint64_t total =
       kernels.sum_of_weights(all.data(), static_cast<std::int64_t>(all.size()), largest, sharpness);
-  const std::uint64_t enough = EnoughOf(top_p, total);
+  const std::uint64_t enough = CeilShare(top_p, total);
   std::uint64_t reached = 0;
   for (std::size_t rank = 0; rank < ranking.size() && reached < enough; ++rank) {
     reached += WeightOf(ranking.At(rank).logit, largest, sharpness);
@@ -196,7 +197,7 @@ std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters
   std::uint32_t lowest = 0;
   if (parameters.min_p > 0 && !std::isnan(largest)) {
     lowest = OrderedBits(kernels.lowest_of_weight(logits.data(), size, largest, row.sharpness,
-                                                  EnoughOf(parameters.min_p, kLargestWeight)));
+                                                  CeilShare(parameters.min_p, kLargestWeight)));
   }
   Ranking ranking(logits, lowest);
   if (cuts_k) ranking.Keep(top_k);

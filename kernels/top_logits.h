@@ -1,5 +1,5 @@
-// The likeliest tokens of a row of logits, in the form in which a device tells them: the logarithms
-// are taken on the host, so that they are the CPU's own.
+// The likeliest tokens of a row of logits, in the form in which a device reports them. The host
+// takes the logarithms, so that they equal the CPU's own.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace twin::kernels {
 
-// The most alternatives that a device tells of a row.
+// The most alternatives that a device reports for a row.
 inline constexpr std::int32_t kTopLogitsMax = 20;
 
 struct TokenLogit {
@@ -19,10 +19,10 @@ struct TokenLogit {
 
 struct TopLogits {
   std::uint64_t weights = 0;  // the sum of WeightOf(logit, largest, 1) over the row
-  float largest = 0;          // logit; NaN if all are
+  float largest = 0;          // logit; NaN if all logits are NaN
   float chosen = 0;           // logit of the chosen token
   std::int32_t count = 0;
-  TokenLogit top[kTopLogitsMax];  // `count` of them, in the order of AppendLogprobs
+  TokenLogit top[kTopLogitsMax];  // the first `count` entries, in the order of AppendLogprobs
 };
 
 // The result of AppendLogprobs for the row and `token`, the chosen one, with `count` alternatives.

@@ -21,7 +21,7 @@ T LoadAs(const std::byte* place) {
   return value;
 }
 
-// The smallest bf16 that is at least `value` >= 0.
+// The smallest bf16 that is not less than `value`, which is not negative.
 std::uint16_t Bf16AtLeast(float value) {
   const std::uint16_t rounded = FloatToBf16(value);
   return Bf16ToFloat(rounded) < value ? static_cast<std::uint16_t>(rounded + 1) : rounded;

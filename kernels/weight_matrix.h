@@ -32,10 +32,11 @@ class Int4Source {
  public:
   virtual ~Int4Source() = default;
   [[nodiscard]] virtual std::int64_t rows() const = 0;
-  // q[k * WeightView::kPanelRows + i] = q of row first + i and column k, 0 to 15, for i < count and
-  // all columns. REQUIRES: 1 <= count <= WeightView::kPanelRows; the rows exist.
+  // Sets q[k * WeightView::kPanelRows + i] to the q of row first + i and column k, 0 to 15, for i <
+  // count and all columns. REQUIRES: 1 <= count <= WeightView::kPanelRows; the rows exist.
   virtual void CopyWeights(std::int64_t first, std::int64_t count, std::uint8_t* q) const = 0;
-  // The same for the groups: scales, of at most 19 significant bits, and zeros, 0 to 16.
+  // Copies the scales and zero points of the groups in the layout of CopyWeights(): scales have at
+  // most 19 significant bits, zeros are 0 to 16.
   virtual void CopyGroups(std::int64_t first, std::int64_t count, float* scales,
                           std::uint8_t* zeros) const = 0;
 };
@@ -44,7 +45,7 @@ class Int4Source {
 class WeightSink {
  public:
   virtual ~WeightSink() = default;
-  // Sets the rows from first_row on to those of `source`, which need not outlive the call.
+  // Sets the rows from first_row on to the rows of `source`, which need not outlive the call.
   virtual void Fill(ThreadPool& pool, std::int64_t first_row, const WeightSource& source) = 0;
 };
 
@@ -57,7 +58,7 @@ class WeightSink {
 //   kInt4  [k / 2][r], even k in the low four bits; scale and zero [k / group][r]:
 //          w = (q - zero) * scale, which fp32 holds exactly
 //
-// The last panel is padded with rows of zeros. Of kInt4, column k may hold the weights of input
+// The last panel is padded with rows of zeros. With kInt4, column k holds the weights of input
 // order[k].
 struct WeightView {
   static constexpr std::int64_t kPanelRows = 32;
@@ -74,9 +75,9 @@ struct WeightView {
   const float* group_scales = nullptr;
   const std::uint8_t* group_zeros = nullptr;
   std::int64_t group = 0;               // columns, a multiple of kGroup
-  const std::int32_t* order = nullptr;  // null: as they come
+  const std::int32_t* order = nullptr;  // null if columns are in the order of inputs
 
-  // Of all panels, their scales and zero points.
+  // Size of all panels, with their scales and zero points.
   [[nodiscard]] std::int64_t Bytes() const;
   [[nodiscard]] std::int64_t groups() const { return (columns + group - 1) / group; }
 
@@ -92,8 +93,8 @@ class WeightMatrix final : public WeightSink {
   // REQUIRES: format is kFp32, kBf16, kInt8 or kInt4, in groups of kInt4Group; rows, columns >= 1.
   // Throws std::bad_alloc.
   WeightMatrix(DType format, std::int64_t rows, std::int64_t columns);
-  // In 4 bits. `order`: of the columns, a permutation; empty = as they come. REQUIRES: group is a
-  // multiple of WeightView::kGroup.
+  // A matrix with 4 bits. `order` is a permutation of the columns; empty = the order of inputs.
+  // REQUIRES: group is a multiple of WeightView::kGroup.
   static WeightMatrix Int4(std::int64_t rows, std::int64_t columns, std::int64_t group,
                            std::vector<std::int32_t> order);
 

@@ -1,4 +1,4 @@
-"""What the batches were made of over time, one row per run: prefill and decode tokens per step, and
+"""The composition of batches over time, one row per run: prefill and decode tokens per step, and
 sequences per step. Needs steps.csv."""
 import style
 from environment import np, plt

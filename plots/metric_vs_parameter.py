@@ -1,4 +1,4 @@
-"""Any metric against any setting of a study, one line per combination of the others. Bands are 95 %
+"""Any metric against any setting of a study, one line per combination of all other settings. Bands are 95 %
 intervals over seeds."""
 import style
 from environment import pd

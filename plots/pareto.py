@@ -1,4 +1,4 @@
-"""What the Pareto figures share: points of two metrics, and the stepped frontier of the best."""
+"""Common parts of the Pareto figures: points of two metrics, and the stepped frontier of the best."""
 import style
 from environment import np, pd, plt
 from lines import legend_handles, lines_of, metric_label, note_undefined, write_log_axis

@@ -1,4 +1,4 @@
-"""Points of a figure: what the runs at one setting measured, from studies or run directories.
+"""Points of a figure: the metrics of the runs at one setting, from studies or run directories.
 
 A table of points has one row per setting: the settings, `n` runs, `saturated` (yes, no, undecided),
 and for each metric KEY its mean over the runs with the ends of the 95 % interval, KEY_low and

@@ -1,4 +1,4 @@
-"""What a setting does to each system: the objective of a recommendation against the setting, a line
+"""The effect of a setting on each system: the objective of a recommendation against the setting, a line
 for each server, a panel for each answer (twinserve recommend --exhaustive --format json). A point is
 the best configuration with this value of the setting."""
 import style

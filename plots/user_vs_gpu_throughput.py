@@ -1,6 +1,6 @@
 """Tokens per second that a user sees against output tokens per second and GPU: the two ends of the
-trade-off between interactivity and cost. A user's tokens per second are 1 / mean TPOT; GPUs are
-those of all replicas, or --gpus. A line joins the loads
+trade-off between interactivity and cost. A user's tokens per second are 1 / mean TPOT; the number
+of GPUs is that of all replicas, or --gpus. A line joins the loads
 of one configuration; the stepped line is the frontier."""
 import style
 from environment import np

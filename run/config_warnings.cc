@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "config/profile_folder.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "traces/integer_sampler.h"
@@ -191,7 +191,7 @@ DeviceTrial TrialOf(const Deployment& deployment, const HardwareSpec& hardware, 
     plan.kv.push_back({.kind = KvOperation::Kind::kSwapOut});
     plan.preempted.push_back({.how = Preemption::How::kSwap});
     AddTimes(*cost, plan, trial.times);
-    // The same step without prompts.
+    // The step without its prompts.
     plan.totals.prefill_tokens = plan.totals.prefill_items = plan.totals.prefill_context_max = 0;
     plan.totals.prefill_context_tokens = plan.totals.prefill_attention_pairs = 0;
     AddTimes(*cost, plan, trial.times);

@@ -11,7 +11,6 @@
 #include "core/model_spec.h"
 #include "sim/cost/cost_config.h"
 #include "sim/cost/step_cost.h"
-#include "sim/devices/stage_cache.h"
 
 namespace twin::run {
 
@@ -20,6 +19,11 @@ namespace twin::run {
 // second. Thread-safe. Memory: profiles as long as it lives, and models as sim::StageCache.
 class CostCache {
  public:
+  CostCache();
+  ~CostCache();
+  CostCache(const CostCache&) = delete;
+  CostCache& operator=(const CostCache&) = delete;
+
   // The profile of a device: a folder (with a '/'), or the name of a preset. Throws InputError.
   std::shared_ptr<const sim::DeviceProfile> Profile(const std::string& name);
   // Profiles are read again, as their files may have changed.
@@ -34,7 +38,7 @@ class CostCache {
  private:
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const sim::DeviceProfile>> profiles_;  // under mutex_
-  sim::StageCache stages_;
+  const std::unique_ptr<sim::StageCache> stages_;
 };
 
 }  // namespace twin::run

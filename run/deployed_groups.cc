@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "config/record_file.h"
 #include "config/replica_groups.h"
 #include "core/input_error.h"
 #include "run/available_memory.h"
@@ -143,15 +144,6 @@ void RequireRoomForBlocks(const EngineGroups& engines) {
 }
 
 }  // namespace
-
-EngineGroups EnginesOf(const Deployment& deployment) {
-  if (deployment.groups.empty()) return {{deployment.config.system.replicas, deployment.engine}};
-  EngineGroups engines;
-  for (const Deployment& group : deployment.groups) {
-    engines.push_back({group.config.system.replicas, group.engine});
-  }
-  return engines;
-}
 
 EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& header) {
   EngineGroups engines = header.groups;

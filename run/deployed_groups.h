@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/record_file.h"
 #include "run/cost_cache.h"
 #include "run/deployment.h"
 #include "sched/engine_groups.h"
+
+namespace twin {
+struct RecordHeader;
+}  // namespace twin
 
 namespace twin::run {
 
@@ -17,9 +20,7 @@ namespace twin::run {
 // delivery of tokens, longest request.
 Deployment ResolveGroups(const ExperimentConfig& config, CostCache& cache);
 
-// The engines of all replicas.
-EngineGroups EnginesOf(const Deployment& deployment);
-// The engines of a recorded run of the experiment.
+// The engines of all replicas of a recorded run of the experiment.
 EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& header);
 
 // Devices of all replicas, groups and pools.

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "config/hardware_file.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
@@ -238,6 +238,14 @@ void Seed(std::uint64_t seed, Deployment& deployment) {
 
 }  // namespace
 
+EngineGroups Deployment::engines() const {
+  if (groups.empty()) return {{config.system.replicas, engine}};
+  EngineGroups all;
+  for (const Deployment& group : groups)
+    all.push_back({group.config.system.replicas, group.engine});
+  return all;
+}
+
 std::int32_t KeyTokensOf(const Deployment& deployment) {
   return deployment.traits.caches_prefixes ? deployment.engine.kv.tokens_per_key() : 0;
 }
@@ -289,7 +297,7 @@ std::unique_ptr<Engine> MakeEngine(const Deployment& deployment) {
 }
 
 std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment) {
-  return MakeCluster(deployment.config, EnginesOf(deployment));
+  return MakeCluster(deployment.config, deployment.engines());
 }
 
 std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineGroups& engines) {

@@ -33,6 +33,9 @@ struct Deployment {
   // Each of config.system.groups as a deployment of equal replicas; empty without groups. Traits,
   // capacity, engine and cost above are then the first group's.
   std::vector<Deployment> groups;
+
+  // The engines of all replicas.
+  [[nodiscard]] EngineGroups engines() const;
 };
 
 // The only way from a configuration to a run: simulations, real runs, validations and studies all

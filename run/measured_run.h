@@ -7,7 +7,7 @@
 
 #include "config/experiment_config.h"
 #include "config/record_file.h"
-#include "core/step_times.h"
+#include "core/step_parts.h"
 #include "run/record/recorded_run.h"
 
 namespace twin::run {

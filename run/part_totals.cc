@@ -6,23 +6,31 @@
 #include <system_error>
 #include <utility>
 
+#include "config/perfetto_writer.h"
+#include "run/record/csv_columns.h"
+#include "run/record/table_rows.h"
+
 namespace twin::run {
+
+PartTotals::PartTotals() = default;
 
 PartTotals::PartTotals(std::filesystem::path file, std::int32_t replicas)
     : path_(std::move(file)), file_(path_, std::ios::binary) {
   RequireGood();
-  rows_.emplace(file_, FurtherColumns{.replica = replicas > 1});
+  rows_ = std::make_unique<PartRows>(file_, FurtherColumns{.replica = replicas > 1});
 }
 
+PartTotals::~PartTotals() = default;
+
 void PartTotals::OnStep(std::int32_t replica, StepId id, const StepTimes& times) {
-  if (rows_) rows_->Add(replica, id, times);
+  if (rows_ != nullptr) rows_->Add(replica, id, times);
   if (perfetto_ != nullptr) perfetto_->AddParts(id, times);
   ++steps_;
   for (std::size_t i = 0; i < kStepPartCount; ++i) sums_.times[i] += times.parts.times[i];
 }
 
 Summary PartTotals::Finish() {
-  if (rows_) {
+  if (rows_ != nullptr) {
     file_.flush();
     RequireGood();
   }

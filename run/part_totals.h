@@ -4,12 +4,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <optional>
+#include <memory>
 
-#include "config/perfetto_writer.h"
-#include "core/step_times.h"
-#include "run/record/part_rows.h"
+#include "core/ids.h"
+#include "core/step_parts.h"
 #include "run/record/summary.h"
+
+namespace twin {
+class PartRows;
+class PerfettoWriter;
+}  // namespace twin
 
 namespace twin::run {
 
@@ -17,9 +21,10 @@ namespace twin::run {
 // given these. The code that measures or simulates steps calls OnStep.
 class PartTotals {
  public:
-  PartTotals() = default;
+  PartTotals();
   // Throws std::system_error if the file cannot be written.
   explicit PartTotals(std::filesystem::path file, std::int32_t replicas = 1);
+  ~PartTotals();
 
   // Also draws the parts of each step. Borrows the writer; nullptr draws nothing.
   void DrawOn(PerfettoWriter* perfetto) { perfetto_ = perfetto; }
@@ -35,7 +40,7 @@ class PartTotals {
 
   std::filesystem::path path_;
   std::ofstream file_;
-  std::optional<PartRows> rows_;
+  std::unique_ptr<PartRows> rows_;
   PerfettoWriter* perfetto_ = nullptr;
   std::int64_t steps_ = 0;
   StepParts sums_;

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "core/files/output_target.h"
-#include "core/files/process_number.h"
 #include "core/input_error.h"
 
 namespace twin::run {
@@ -45,7 +44,7 @@ void RemoveLeftovers(const fs::path& target, RunControl* control) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::optional<int> number =
-        NumberBehind(target.filename().string() + ".partial.", entry->path().filename().string());
+        NumberAfter(target.filename().string() + ".partial.", entry->path().filename().string());
     if (number && !ProcessExists(*number)) left.push_back(entry->path());
   }
   for (const fs::path& leftover : left) {

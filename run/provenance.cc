@@ -12,9 +12,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/hash.h"
-#include "core/hex.h"
 #include "run/version.h"
 
 namespace twin::run {

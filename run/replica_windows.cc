@@ -53,7 +53,7 @@ ReplicaWindows::ReplicaWindows(Cluster& cluster, sim::SimWorld& world, RequestTr
     for (std::int32_t replica = first; replica < end; ++replica) {
       ReplicaState& state = states_[static_cast<std::size_t>(replica)];
       state.world = world_.WorldOf(replica);
-      state.tracker = std::make_unique<RequestTracker>(tracker_.ConfigOf(replica), listeners);
+      state.tracker = std::make_unique<RequestTracker>(tracker_.ReplicaConfig(replica), listeners);
     }
   }
   pages_.resize(shares_.size() + 1);

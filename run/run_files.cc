@@ -3,26 +3,52 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <fstream>
+#include <optional>
 #include <system_error>
+#include <vector>
 
+#include "config/perfetto_writer.h"
+#include "config/record_file.h"
 #include "run/deployed_groups.h"
+#include "run/record/csv_columns.h"
+#include "run/record/table_rows.h"
+#include "run/record/request_tracker.h"
+#include "run/record/series.h"
+#include "run/run_directory.h"
 #include "run/version.h"
 
 namespace twin::run {
 
-RunFiles::RunFiles(const Deployment& deployment, const std::string& resolved,
-                   const RunDirectory& directory)
-    : directory_(directory) {
+struct RunFiles::Writers {
+  Writers(const Deployment& deployment, const std::string& resolved,
+          const RunDirectory& run_directory);
+  std::ofstream& Open(const char* name);
+  void Finish(RequestTracker& tracker);
+
+  const RunDirectory& directory;
+  std::vector<std::unique_ptr<std::ofstream>> files;
+  std::optional<RequestRows> requests;
+  std::optional<StepRows> steps;
+  std::optional<Series> series;
+  std::unique_ptr<RecordWriter> record;
+  std::unique_ptr<PerfettoWriter> perfetto;
+  RunWatchers watchers;
+};
+
+RunFiles::Writers::Writers(const Deployment& deployment, const std::string& resolved,
+                           const RunDirectory& run_directory)
+    : directory(run_directory) {
   const ExperimentConfig& config = deployment.config;
   const OutputsConfig& outputs = config.outputs;
   const FurtherColumns further = FurtherColumnsOf(config);
-  const std::int32_t kv_blocks = KvBlocksOf(EnginesOf(deployment));
+  const std::int32_t kv_blocks = KvBlocksOf(deployment.engines());
   if (outputs.requests_csv) {
-    watchers_.listeners.push_back(&requests_.emplace(Open("requests.csv"), further));
+    watchers.listeners.push_back(&requests.emplace(Open("requests.csv"), further));
   }
-  if (outputs.steps_csv) watchers_.listeners.push_back(&steps_.emplace(Open("steps.csv"), further));
+  if (outputs.steps_csv) watchers.listeners.push_back(&steps.emplace(Open("steps.csv"), further));
   if (outputs.series_csv) {
-    watchers_.listeners.push_back(&series_.emplace(
+    watchers.listeners.push_back(&series.emplace(
         SeriesConfig{.interval = config.metrics.series_interval,
                      .points_max = static_cast<std::size_t>(config.metrics.series_points_max),
                      .kv_blocks = kv_blocks}));
@@ -35,36 +61,46 @@ RunFiles::RunFiles(const Deployment& deployment, const std::string& resolved,
         .policy = std::string(deployment.traits.name),
         .delivery = deployment.traits.delivery,
         .engine = deployment.engine,
-        .groups = deployment.groups.empty() ? EngineGroups() : EnginesOf(deployment)};
-    record_ = std::make_unique<RecordWriter>(
+        .groups = deployment.groups.empty() ? EngineGroups() : deployment.engines()};
+    record = std::make_unique<RecordWriter>(
         directory.File("record.pb"), header,
         outputs.compress_record ? Compression::kGzip : Compression::kNone, directory.appearance());
-    watchers_.observers.push_back(record_.get());
+    watchers.observers.push_back(record.get());
   }
   if (outputs.perfetto && config.system.replicas == 1) {
-    perfetto_ = std::make_unique<PerfettoWriter>(directory.File("trace.pftrace"),
-                                                 PerfettoOptions{.kv_blocks = kv_blocks});
-    watchers_.observers.push_back(perfetto_.get());
+    perfetto = std::make_unique<PerfettoWriter>(directory.File("trace.pftrace"),
+                                                PerfettoOptions{.kv_blocks = kv_blocks});
+    watchers.observers.push_back(perfetto.get());
   }
 }
 
-std::ofstream& RunFiles::Open(const char* name) {
-  files_.push_back(std::make_unique<std::ofstream>(directory_.File(name), std::ios::binary));
-  if (!*files_.back()) {
-    throw std::system_error(errno, std::generic_category(), directory_.File(name).string());
+std::ofstream& RunFiles::Writers::Open(const char* name) {
+  files.push_back(std::make_unique<std::ofstream>(directory.File(name), std::ios::binary));
+  if (!*files.back()) {
+    throw std::system_error(errno, std::generic_category(), directory.File(name).string());
   }
-  return *files_.back();
+  return *files.back();
 }
 
-void RunFiles::Finish(RequestTracker& tracker) {
-  if (requests_) tracker.ForEachLive([&](const RequestLife& life) { requests_->Write(life); });
-  if (series_) series_->WriteTo(Open("series.csv"));
-  if (record_ != nullptr) record_->Finish();
-  if (perfetto_ != nullptr) perfetto_->Finish();
-  for (const auto& file : files_) {
+void RunFiles::Writers::Finish(RequestTracker& tracker) {
+  if (requests) tracker.ForEachLive([&](const RequestLife& life) { requests->Write(life); });
+  if (series) series->WriteTo(Open("series.csv"));
+  if (record != nullptr) record->Finish();
+  if (perfetto != nullptr) perfetto->Finish();
+  for (const auto& file : files) {
     file->flush();
     if (!*file) throw std::system_error(errno, std::generic_category(), "run directory");
   }
 }
+
+RunFiles::RunFiles(const Deployment& deployment, const std::string& resolved,
+                   const RunDirectory& directory)
+    : writers_(std::make_unique<Writers>(deployment, resolved, directory)) {}
+RunFiles::~RunFiles() = default;
+
+const RunWatchers& RunFiles::watchers() const { return writers_->watchers; }
+RecordWriter* RunFiles::record() const { return writers_->record.get(); }
+PerfettoWriter* RunFiles::perfetto() const { return writers_->perfetto.get(); }
+void RunFiles::Finish(RequestTracker& tracker) { writers_->Finish(tracker); }
 
 }  // namespace twin::run

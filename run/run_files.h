@@ -1,22 +1,20 @@
 // The tables and traces of a run directory, written while the run happens.
 #pragma once
 
-#include <fstream>
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "config/perfetto_writer.h"
-#include "config/record_file.h"
 #include "run/deployment.h"
-#include "run/record/request_rows.h"
-#include "run/record/series.h"
-#include "run/record/step_rows.h"
-#include "run/run_directory.h"
 #include "run/run_metrics.h"
 
+namespace twin {
+class PerfettoWriter;
+class RecordWriter;
+}  // namespace twin
+
 namespace twin::run {
+
+class RunDirectory;
 
 class RunFiles {
  public:
@@ -25,32 +23,25 @@ class RunFiles {
   // Throws std::system_error.
   RunFiles(const Deployment& deployment, const std::string& resolved,
            const RunDirectory& directory);
+  ~RunFiles();
   RunFiles(const RunFiles&) = delete;
   RunFiles& operator=(const RunFiles&) = delete;
 
   // Listeners and observers that write the files. Valid while this object lives.
-  [[nodiscard]] const RunWatchers& watchers() const { return watchers_; }
+  [[nodiscard]] const RunWatchers& watchers() const;
 
   // The writer of record.pb; nullptr if there is none.
-  [[nodiscard]] RecordWriter* record() const { return record_.get(); }
+  [[nodiscard]] RecordWriter* record() const;
   // The writer of trace.pftrace; nullptr if there is none.
-  [[nodiscard]] PerfettoWriter* perfetto() const { return perfetto_.get(); }
+  [[nodiscard]] PerfettoWriter* perfetto() const;
 
   // Adds the rows of requests that have not ended and closes the files. REQUIRES: called once,
   // after the run. Throws std::system_error.
   void Finish(RequestTracker& tracker);
 
  private:
-  std::ofstream& Open(const char* name);
-
-  const RunDirectory& directory_;
-  std::vector<std::unique_ptr<std::ofstream>> files_;
-  std::optional<RequestRows> requests_;
-  std::optional<StepRows> steps_;
-  std::optional<Series> series_;
-  std::unique_ptr<RecordWriter> record_;
-  std::unique_ptr<PerfettoWriter> perfetto_;
-  RunWatchers watchers_;
+  struct Writers;
+  const std::unique_ptr<Writers> writers_;
 };
 
 }  // namespace twin::run

@@ -2,9 +2,21 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 
 #include "run/deployed_groups.h"
-#include "run/record/ratio.h"
+#include "run/record/csv_columns.h"
+#include "run/record/fairness_meter.h"
+#include "run/record/group_meter.h"
+#include "run/record/log_player.h"
+#include "run/record/metrics_collector.h"
+#include "run/record/overload_meter.h"
+#include "run/record/plan_digest.h"
+#include "run/record/replica_meter.h"
+#include "run/record/request_tracker.h"
+#include "run/record/run_listener.h"
+#include "run/record/run_observer.h"
+#include "run/record/transfer_meter.h"
 
 namespace twin::run {
 
@@ -52,14 +64,14 @@ namespace {
 
 TrackerConfig TrackerOf(const Deployment& deployment) {
   TrackerConfig tracker =
-      TrackerConfigOf(deployment.config, EnginesOf(deployment), deployment.traits.delivery);
+      TrackerConfigOf(deployment.config, deployment.engines(), deployment.traits.delivery);
   MeasuredWindow& window = tracker.window;
   window.first_request = std::max(window.first_request, deployment.warmup_requests);
   return tracker;
 }
 
 MetricsConfig MetricsOf(const Deployment& deployment) {
-  return MetricsConfigOf(deployment.config, EnginesOf(deployment), deployment.traits.delivery);
+  return MetricsConfigOf(deployment.config, deployment.engines(), deployment.traits.delivery);
 }
 
 void SummariseDevices(std::int64_t devices, Summary& summary) {
@@ -78,10 +90,10 @@ std::optional<ReplicaMeter> MeterOf(std::int32_t replicas) {
 std::optional<GroupMeter> MeterOfGroups(const Deployment& deployment) {
   if (deployment.groups.empty()) return std::nullopt;
   std::vector<MeteredGroup> groups;
-  for (const EngineGroup& group : EnginesOf(deployment)) {
+  for (const EngineGroup& group : deployment.engines()) {
     groups.push_back({group.replicas, group.engine.kv.blocks});
   }
-  return GroupMeter(groups, MetricsOf(deployment).OfRequests());
+  return GroupMeter(groups, MetricsOf(deployment).RequestConfig());
 }
 
 // `further`: listeners, null where a run does not have the listener.
@@ -98,41 +110,71 @@ std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& 
 
 }  // namespace
 
-RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers)
-    : by_tenant_(deployment.config.metrics.by_tenant),
-      devices_(DevicesOf(deployment)),
-      metrics_(MetricsOf(deployment)),
-      replicas_(MeterOf(deployment.config.system.replicas)),
-      groups_(MeterOfGroups(deployment)),
-      digest_(deployment.config.system.replicas),
-      listeners_(ListenersOf(metrics_, overload_,
-                             {by_tenant_ ? &fairness_ : nullptr, replicas_ ? &*replicas_ : nullptr,
-                              groups_ ? &*groups_ : nullptr},
-                             watchers)),
-      watched_(!watchers.listeners.empty() || !watchers.observers.empty()),
-      tracker_(TrackerOf(deployment), listeners_),
-      observers_{&digest_, &tracker_} {
+struct RunMetrics::Meters {
+  Meters(const Deployment& deployment, const RunWatchers& watchers);
+
+  const bool by_tenant;
+  const std::int64_t devices;
+  MetricsCollector metrics;
+  OverloadMeter overload;
+  FairnessMeter fairness{FairnessConfig{}};
+  std::optional<ReplicaMeter> replicas;    // only of several replicas
+  std::optional<GroupMeter> groups;        // only of replicas that differ
+  std::optional<TransferMeter> transfers;  // only between prefill and decode
+  PlanDigest digest;
+  std::vector<RunListener*> listeners;
+  const bool watched;
+  std::optional<LogPlayer> player;
+  RequestTracker tracker;
+  std::vector<RunObserver*> observers;
+};
+
+RunMetrics::Meters::Meters(const Deployment& deployment, const RunWatchers& watchers)
+    : by_tenant(deployment.config.metrics.by_tenant),
+      devices(DevicesOf(deployment)),
+      metrics(MetricsOf(deployment)),
+      replicas(MeterOf(deployment.config.system.replicas)),
+      groups(MeterOfGroups(deployment)),
+      digest(deployment.config.system.replicas),
+      listeners(ListenersOf(metrics, overload,
+                            {by_tenant ? &fairness : nullptr, replicas ? &*replicas : nullptr,
+                             groups ? &*groups : nullptr},
+                            watchers)),
+      watched(!watchers.listeners.empty() || !watchers.observers.empty()),
+      tracker(TrackerOf(deployment), listeners),
+      observers{&digest, &tracker} {
   if (deployment.config.system.disaggregation) {
     const std::int64_t token_bytes = KvBytesPerToken(deployment.config.system.model_spec);
-    observers_.push_back(&transfers_.emplace(static_cast<double>(token_bytes)));
+    observers.push_back(&transfers.emplace(static_cast<double>(token_bytes)));
   }
-  observers_.insert(observers_.end(), watchers.observers.begin(), watchers.observers.end());
+  observers.insert(observers.end(), watchers.observers.begin(), watchers.observers.end());
 }
 
+RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers)
+    : meters_(std::make_unique<Meters>(deployment, watchers)) {}
+RunMetrics::~RunMetrics() = default;
+
+std::span<RunObserver* const> RunMetrics::observers() const { return meters_->observers; }
+std::int64_t RunMetrics::arrived() const { return meters_->tracker.arrived(); }
+RequestTracker& RunMetrics::tracker() { return meters_->tracker; }
+PlanDigest& RunMetrics::digest() { return meters_->digest; }
+
 LogPlayer* RunMetrics::ReplicaPlayer() {
-  if (watched_ || by_tenant_ || transfers_) return nullptr;
-  return &player_.emplace(listeners_);
+  Meters& meters = *meters_;
+  if (meters.watched || meters.by_tenant || meters.transfers) return nullptr;
+  return &meters.player.emplace(meters.listeners);
 }
 
 Summary RunMetrics::Summarise() {
-  Summary summary = metrics_.Summarise();
-  overload_.Summarise(summary);
-  SummariseDevices(devices_, summary);
-  if (by_tenant_) fairness_.Summarise(summary);
-  if (replicas_) replicas_->Summarise(summary);
-  if (groups_) groups_->Summarise(summary);
-  if (transfers_) transfers_->Summarise(summary);
-  summary.Set("digest", digest_.text());
+  Meters& meters = *meters_;
+  Summary summary = meters.metrics.Summarise();
+  meters.overload.Summarise(summary);
+  SummariseDevices(meters.devices, summary);
+  if (meters.by_tenant) meters.fairness.Summarise(summary);
+  if (meters.replicas) meters.replicas->Summarise(summary);
+  if (meters.groups) meters.groups->Summarise(summary);
+  if (meters.transfers) meters.transfers->Summarise(summary);
+  summary.Set("digest", meters.digest.text());
   return summary;
 }
 

@@ -2,24 +2,23 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "run/deployment.h"
-#include "run/record/csv_columns.h"
-#include "run/record/fairness_meter.h"
-#include "run/record/group_meter.h"
-#include "run/record/log_player.h"
-#include "run/record/metrics_collector.h"
-#include "run/record/overload_meter.h"
-#include "run/record/plan_digest.h"
-#include "run/record/replica_meter.h"
-#include "run/record/request_tracker.h"
-#include "run/record/run_listener.h"
-#include "run/record/run_observer.h"
 #include "run/record/summary.h"
-#include "run/record/transfer_meter.h"
+
+namespace twin {
+class LogPlayer;
+class PlanDigest;
+class RequestTracker;
+class RunListener;
+class RunObserver;
+struct FurtherColumns;
+struct MetricsConfig;
+struct TrackerConfig;
+}  // namespace twin
 
 namespace twin::run {
 
@@ -44,39 +43,28 @@ struct RunWatchers {
 class RunMetrics {
  public:
   RunMetrics(const Deployment& deployment, const RunWatchers& watchers);
+  ~RunMetrics();
   RunMetrics(const RunMetrics&) = delete;
   RunMetrics& operator=(const RunMetrics&) = delete;
 
   // Observers of the run, in the order in which they see an event. Valid while this object lives.
-  [[nodiscard]] std::span<RunObserver* const> observers() const { return observers_; }
+  [[nodiscard]] std::span<RunObserver* const> observers() const;
 
-  [[nodiscard]] std::int64_t arrived() const { return tracker_.arrived(); }
-  [[nodiscard]] RequestTracker& tracker() { return tracker_; }
+  [[nodiscard]] std::int64_t arrived() const;
+  [[nodiscard]] RequestTracker& tracker();
 
   // Replays the logs of replicas into the metrics. Null if a listener must see events in order of
   // time.
   LogPlayer* ReplicaPlayer();
   // Takes plans of different replicas in any order, also from several threads at once.
-  [[nodiscard]] PlanDigest& digest() { return digest_; }
+  [[nodiscard]] PlanDigest& digest();
 
   // REQUIRES: called once, after the run.
   Summary Summarise();
 
  private:
-  const bool by_tenant_;
-  const std::int64_t devices_;
-  MetricsCollector metrics_;
-  OverloadMeter overload_;
-  FairnessMeter fairness_{FairnessConfig{}};
-  std::optional<ReplicaMeter> replicas_;    // only of several replicas
-  std::optional<GroupMeter> groups_;        // only of replicas that differ
-  std::optional<TransferMeter> transfers_;  // only between prefill and decode
-  PlanDigest digest_;
-  std::vector<RunListener*> listeners_;
-  const bool watched_;
-  std::optional<LogPlayer> player_;
-  RequestTracker tracker_;
-  std::vector<RunObserver*> observers_;
+  struct Meters;
+  const std::unique_ptr<Meters> meters_;
 };
 
 }  // namespace twin::run

@@ -16,6 +16,7 @@
 #include "run/lateness_meter.h"
 #include "run/output_size.h"
 #include "run/part_totals.h"
+#include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"
 #include "run/replica_windows.h"
 #include "run/run_directory.h"

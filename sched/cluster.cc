@@ -170,7 +170,7 @@ void Cluster::OnStepFinished(TimePoint now, const StepFinished& finished) {
   }
 }
 
-// What a preemption lost is computed again, and not counted again.
+// Counts the prompt tokens that the step computes, each once: not again after a preemption.
 void Cluster::CountPrompts(const StepPlan& plan, IdTable<Placement>& placements) {
   LoadReport& report = states_[static_cast<std::size_t>(plan.replica)].report;
   for (const WorkItem& item : plan.work) {
@@ -190,7 +190,7 @@ void Cluster::CountPrompts(const StepPlan& plan, IdTable<Placement>& placements)
 
 void Cluster::Leave(TimePoint now, RequestId id) {
   const Placement* const placement = placements_.Find(id);
-  // Its end was known before.
+  // The cluster knew of the request's end before.
   if (placement == nullptr) return;
   CountLeft(*placement);
   placements_.Close(id);
@@ -239,6 +239,145 @@ void Cluster::CheckDrained() const {
   if (!placements_.empty() || !std::ranges::all_of(ahead_, drained)) {
     ThrowInvariant(11, StepId{0}, "a request was routed to a replica that does not know it");
   }
+}
+
+// Separate prefill and decode.
+
+void Cluster::SendOn(TimePoint now, std::int32_t replica) {
+  std::vector<Handover>& handovers = engine(replica).handovers();
+  for (const Handover& handover : handovers) {
+    Placement& placement = placements_[handover.request];
+    Journey& journey = journeys_[handover.request];
+    CountLeft(placement);
+    Request request = journey.request;
+    request.prefix_keys = handover.keys;
+    const std::int32_t to = mixed_ ? journey.to : Choose(pools_.back(), now, request);
+    placement = {.replica = to, .prompt_left = request.prompt_tokens, .answered = false};
+    journey.computed = now;
+    journey.held = handover.tokens;
+    Touch(to);
+    engine(to).Receive(request, handover);
+  }
+  handovers.clear();
+}
+
+void Cluster::BeginTransfers(TimePoint now, std::int32_t replica) {
+  std::vector<Reservation>& reservations = engine(replica).reservations();
+  for (const Reservation& reservation : reservations) {
+    Journey& journey = journeys_[reservation.request];
+    if (reservation.start >= journey.held) {
+      ReleaseHeld(now, reservation.request, journey);
+      continue;
+    }
+    const KvPool& pool = engine(replica).pool();
+    const auto first = static_cast<std::size_t>(pool.FullBlocks(reservation.start));
+    const auto count = static_cast<std::size_t>(pool.BlocksFor(journey.held)) - first;
+    transfers_.push_back(
+        {.request = reservation.request,
+         .from = journey.from,
+         .to = replica,
+         .start = reservation.start,
+         .tokens = journey.held,
+         .source = engine(journey.from).HeldBlocks(reservation.request).subspan(first, count),
+         .target = engine(replica).TakenBlocks(reservation.request).subspan(first, count),
+         .computed = journey.computed});
+    journey.held = 0;
+  }
+  reservations.clear();
+}
+
+void Cluster::CountComputed(TimePoint now, const StepFinished& finished) {
+  const StepPlan& plan = engine(finished.replica).PlanOf(finished.step);
+  if (plan.totals.prefill_items == 0) return;
+  for (const WorkItem& item : plan.work) {
+    const bool ends_prompt = item.phase == Phase::kPrefill && item.emits;
+    if (ends_prompt) mixed_->OnPromptComputed(now, item.request);
+  }
+}
+
+void Cluster::ReleaseHeld(TimePoint now, RequestId id, Journey& journey) {
+  engine(journey.from).ReleaseHeld(id);
+  if (mixed_) mixed_->OnPromptReleased(now, id);
+  journey.held = 0;
+  Touch(journey.from);
+}
+
+const KvTransfer* Cluster::NextTransfer() {
+  CHECK(planning_ == 0);
+  if (next_transfer_ < transfers_.size()) return &transfers_[next_transfer_++];
+  transfers_.clear();
+  next_transfer_ = 0;
+  return nullptr;
+}
+
+// Ahead of the clock: replicas go through a window of time one after the other, or several at once
+// (docs/decisions/0016-replicas-one-after-the-other.md). The router gets their reports when the
+// window ends.
+
+Duration Cluster::window_max() const {
+  if (separates()) return Duration{0};
+  const Pool& pool = pools_.front();
+  return pool.reads_loads ? pool.telemetry.delay() : Duration::max();
+}
+
+std::int32_t Cluster::RouteInWindow(TimePoint now, const Request& request) {
+  Pool& pool = pools_.front();
+  pool.received = false;  // each request is an instant of its own
+  const std::int32_t replica = Choose(pool, now, request);
+  if (pool.reads_loads) {
+    if (ahead_.empty()) ahead_.resize(engines_.size());
+    ahead_[static_cast<std::size_t>(replica)].placements.Open(request.id) = {
+        .replica = replica, .prompt_left = request.prompt_tokens, .answered = false};
+  }
+  return replica;
+}
+
+void Cluster::HandleInWindow(std::int32_t replica, std::span<const Event> events) {
+  for (const Event& event : events) {
+    const auto* const finished = std::get_if<StepFinished>(&event);
+    if (finished != nullptr && pools_.front().reads_loads) {
+      const StepPlan& plan = engine(replica).PlanOf(finished->step);
+      if (plan.totals.prefill_items > 0) {
+        CountPrompts(plan, ahead_[static_cast<std::size_t>(replica)].placements);
+      }
+      for (const ItemOutcome& outcome : finished->outcomes) {
+        if (outcome.finish != FinishReason::kNone) LeaveAhead(replica, outcome.request);
+      }
+    }
+    engine(replica).Handle(event);
+  }
+}
+
+void Cluster::LeaveAhead(std::int32_t replica, RequestId id) {
+  IdTable<Placement>& placements = ahead_[static_cast<std::size_t>(replica)].placements;
+  const Placement* const placement = placements.Find(id);
+  if (placement == nullptr) return;
+  CountLeft(*placement);
+  placements.Close(id);
+}
+
+const StepPlan* Cluster::PlanInWindow(TimePoint now, std::int32_t replica) {
+  const StepPlan* const plan = engine(replica).PlanStep(now);
+  if (!pools_.front().reads_loads) return plan;
+  if (plan != nullptr) {
+    for (const Rejection& rejection : plan->rejected) LeaveAhead(replica, rejection.request);
+    return plan;
+  }
+  if (CompleteReport(replica)) {
+    LoadReport& report = states_[static_cast<std::size_t>(replica)].report;
+    ahead_[static_cast<std::size_t>(replica)].reports.emplace_back(now, report);
+    report = LoadReport{.replica = report.replica};
+  }
+  return nullptr;
+}
+
+void Cluster::EndWindow() {
+  Telemetry& telemetry = pools_.front().telemetry;
+  for (Ahead& ahead : ahead_) {
+    for (const auto& [time, report] : ahead.reports) telemetry.ReportAhead(time, report);
+    ahead.reports.clear();
+  }
+  telemetry.EndWindow();
 }
 
 }  // namespace twin

@@ -1,19 +1,20 @@
-// Replicas behind a router: engines that decide as one scheduler.
+// Several replicas and their router: engines that decide as one scheduler.
 //
 // A cluster stands where an engine stands in the serving loop (serve.h). It sends each arriving
 // request to the replica that its router chooses and passes every other event to the engine whose
-// event it is; then it asks the engines that heard of something for their plans. Request ids are
-// those of the world, in all replicas; steps are numbered within their replica, and plans carry its
-// index. The plans of an instant come replica by replica, in the order of their indices.
+// event it is; then it asks the engines that heard of something for their plans. All replicas use
+// the world's request ids; steps are numbered within their replica, and plans carry its index.
+// The plans of an instant come replica by replica, in the order of their indices.
 //
 // With two pools of replicas, prefill and decode are separate: a request goes to a replica of the
 // first pool, which computes its prompt and emits its first token, and from there to one of the
-// second pool, which pulls the keys and values (kv_transfer.h) and decodes. The first keeps the
-// blocks until they are copied: where the second has no room, it soon has none either, and admits
-// nobody. With mixed pools both replicas are chosen when a request arrives; one may do both.
+// second pool, which pulls the keys and values (kv_transfer.h) and decodes. The first replica keeps
+// the blocks until they are copied. Hence if the second one has no room, the first one soon runs
+// out of blocks and admits nothing. With mixed pools both replicas are chosen when a request
+// arrives; one replica may do both.
 //
-// What routers know of their replicas is counted here, from the events and plans that pass
-// (route/telemetry.h), so that the record of a run is enough to route it again.
+// The cluster counts the load that routers know of (route/telemetry.h) from the events and plans
+// that pass, so that the record of a run is enough to route it again.
 #pragma once
 
 #include <cstdint>
@@ -43,19 +44,18 @@ struct ReplicaPool {
   Duration telemetry_delay{0};
 };
 
-// Owns engines and routers. Cost of a call beside that of the engine: constant per event and plan,
-// and what the router takes per request; an instant costs nothing for replicas that it does not
-// concern. A WakeUp concerns those whose time has come, or all if there is none.
+// Owns engines and routers. Cost of a call beyond the engine's: constant per event and plan, and
+// the router's cost per request; an instant costs nothing for replicas that it does not concern.
+// A WakeUp concerns the replicas whose time has come, or all replicas if there is none.
 class Cluster {
  public:
-  // REQUIRES: at least one engine; EngineConfig::replica of each is its index.
+  // One pool of all engines. REQUIRES: at least one engine; EngineConfig::replica of each is its
+  // index.
   Cluster(std::vector<std::unique_ptr<Engine>> engines, std::unique_ptr<Router> router,
           Duration telemetry_delay);
-  // The same with one pool of all engines, or with a pool that prefills, the engines of lower
-  // index, and one that decodes.
+  // One pool of all engines, or two: the engines of lower index prefill, the other ones decode.
   Cluster(std::vector<std::unique_ptr<Engine>> engines, std::vector<ReplicaPool> pools);
-  // The same with pools between which replicas move. REQUIRES: PolicyTraits::mixes_phases of all
-  // engines.
+  // Pools between which replicas move. REQUIRES: PolicyTraits::mixes_phases of all engines.
   Cluster(std::vector<std::unique_ptr<Engine>> engines, MixedPools mixed);
 
   // REQUIRES: the order of events in event.h; `now` is the instant's, until PlanStep has returned
@@ -78,20 +78,21 @@ class Cluster {
     return *engines_[static_cast<std::size_t>(replica)];
   }
 
-  // In place of Handle and PlanStep, to let replicas go on one after the other, or several at once
-  // on different threads (cluster_ahead.cc): requests are routed first, and then each replica is
-  // told of its own events, and asked for its plans until nullptr, up to the end of a window of
-  // time. Only HandleInWindow and PlanInWindow may be called by several threads, those of a replica
-  // by one.
+  // The calls below replace Handle and PlanStep, to let replicas go through a window of time one
+  // after the other, or several at once on different threads (cluster.cc). First the requests
+  // of the window are routed. Then each replica is told of its own events, and asked for its plans
+  // until nullptr. Several threads may call HandleInWindow and PlanInWindow, but only one thread
+  // for one replica; all other calls are for one thread.
 
-  // How long windows may be: no longer than the news takes to the router. 0: not at all.
+  // The longest window: the delay of news to the router. 0: replicas must go instant by instant.
   [[nodiscard]] Duration window_max() const;
   // The replica of the next request.
   [[nodiscard]] std::int32_t RouteInWindow(TimePoint now, const Request& request);
-  // Whether that depends on the keys of its prompt.
+  // Whether the router's choice depends on the keys of a prompt.
   [[nodiscard]] bool routes_by_prefix() const { return pools_.front().router->reads_prefixes(); }
   void HandleInWindow(std::int32_t replica, std::span<const Event> events);
   const StepPlan* PlanInWindow(TimePoint now, std::int32_t replica);
+  // Passes the replicas' reports of the window on to the router, in order of time.
   void EndWindow();
 
   // Throws InvariantViolation (I11) unless every engine is drained and every request was routed
@@ -119,14 +120,14 @@ class Cluster {
     Telemetry telemetry;
     bool reads_loads = false;
     bool reads_blocks = false;
-    bool received = false;  // reports, in the present instant
+    bool received = false;  // whether the router has its news of the present instant
   };
   struct State {
     bool touched = false;     // in the present instant
     std::int32_t blocks = 0;  // as reported last
     LoadReport report;        // of the present instant
   };
-  // A replica of one that goes ahead, whose router reads loads.
+  // State of a replica that goes through a window by itself, if the router reads loads.
   struct Ahead {
     IdTable<Placement> placements{IdShare::kFew};           // in place of placements_
     std::vector<std::pair<TimePoint, LoadReport>> reports;  // of the present window
@@ -149,7 +150,7 @@ class Cluster {
   void SendOn(TimePoint now, std::int32_t replica);
   // Begins the transfers for which the replica has taken blocks.
   void BeginTransfers(TimePoint now, std::int32_t replica);
-  // Tells the mixed pools which prompts the step has computed.
+  // Reports the prompts that the step has computed to the mixed pools.
   void CountComputed(TimePoint now, const StepFinished& finished);
   // The request needs no blocks at the replica that prefilled it.
   void ReleaseHeld(TimePoint now, RequestId id, Journey& journey);
@@ -162,7 +163,7 @@ class Cluster {
   void Touch(std::int32_t replica);
   // Touches the replicas whose engines wanted to plan again by now.
   void TouchDue(TimePoint now);
-  // Adds what the pool holds to the replica's report; false if there is nothing to report.
+  // Adds the change of the blocks in use to the replica's report; false if the report is empty.
   [[nodiscard]] bool CompleteReport(std::int32_t replica);
   void Report(TimePoint now, std::int32_t replica);
 
@@ -176,7 +177,7 @@ class Cluster {
   std::vector<State> states_;
   std::vector<Ahead> ahead_;  // by replica; empty unless replicas go ahead and loads are read
   std::vector<std::int32_t> touched_;  // replicas of the present instant, in order once planning
-  std::size_t planning_ = 0;           // in touched_: those before have planned
+  std::size_t planning_ = 0;           // index in touched_: earlier replicas have planned
   // A heap of times at which engines wanted to plan again. An entry counts while it is its
   // engine's.
   std::vector<Wake> wakes_;

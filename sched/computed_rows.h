@@ -17,7 +17,7 @@ struct ComputedRows {
 };
 
 // Every work item computes one token: decodes, and prefills of one token (a prompt of one token, or
-// the rest of a prompt behind a prefix hit).
+// the rest of a prompt after a prefix hit).
 [[nodiscard]] bool IsSingleTokenStep(const StepTotals& totals);
 
 // 1. A single-token step without padding of its own is padded to the smallest bucket that holds its

@@ -23,7 +23,7 @@ bool HoldsMemory(const Sequence& s) {
   return s.blocks.held() > 0 || s.blocks.reserved_blocks > 0 || !s.blocks.host.empty();
 }
 
-// The least of the limits of the model and of the policy.
+// The smaller one of the limits of the model and of the policy.
 std::int32_t ServableTokens(const EngineConfig& config, const PolicyTraits& traits) {
   if (!config.checks_rejections) return StepBuilder::kTokensUnchecked;
   std::int32_t tokens = std::numeric_limits<std::int32_t>::max();
@@ -77,7 +77,7 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   StepPlan& plan = taken_.empty() ? Slot(next_step_) : FreeSlot();
   StepBuilder builder(now, traits_, sequences_, pool_, census_, plan, reservations_,
                       servable_tokens_);
-  if (!PlanRun(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
+  if (!PlanStreak(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
   plan.free_blocks = pool_.free() + pool_.cached();
   plan.free_host_blocks = pool_.host_free();
   plan.waiting = census_.waiting;
@@ -85,7 +85,7 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   plan.swapped = census_.swapped;
   CheckPlan(plan);
   if (taken_.empty()) {
-    run_can_begin_ = DecodeRun::CanFollow(plan);
+    streak_can_begin_ = DecodeStreak::CanFollow(plan);
   } else {
     taken_[static_cast<std::size_t>(&plan - plans_.data())] = true;
   }
@@ -94,20 +94,20 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   return &plan;
 }
 
-bool Engine::PlanRun(StepBuilder& builder, StepPlan& plan) {
-  // Blocks come back without an outcome where a cancelled request was still in flight.
-  if (!run_can_begin_ || !releases_.empty()) return false;
+bool Engine::PlanStreak(StepBuilder& builder, StepPlan& plan) {
+  // Blocks of a cancelled request that was in flight come back without an outcome.
+  if (!streak_can_begin_ || !releases_.empty()) return false;
   const StepPlan& latest = Slot(StepId{Index(next_step_) - 1});
-  if (!run_.open()) {
-    const std::optional<DecodeLimits> limits = policy_->DecodeRunLimits();
+  if (!streak_.open()) {
+    const std::optional<DecodeLimits> limits = policy_->DecodeStreakLimits();
     if (!limits || pool_.free() < limits->free_blocks_min || in_flight_ > 1) return false;
-    run_.Open(latest, *limits, policy_->DecodeRunReversals(), pool_.block_size(), sequences_);
+    streak_.Open(latest, *limits, policy_->DecodeStreakReversals(), pool_.block_size(), sequences_);
   }
-  return run_.PlanNext(*policy_, builder, latest, plan);
+  return streak_.PlanNext(*policy_, builder, latest, plan);
 }
 
 bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
-  EndRun();
+  EndStreak();
   plan.Clear();
   plan.id = next_step_;
   plan.kv.swap(releases_);
@@ -165,13 +165,13 @@ void Engine::CountReturned() {
   oldest_in_flight_ = StepId{Index(oldest_in_flight_) + 1};
 }
 
-void Engine::EndRun() {
-  run_.Close(StepId{Index(next_step_) - 1});
-  run_can_begin_ = false;
+void Engine::EndStreak() {
+  streak_.Close(StepId{Index(next_step_) - 1});
+  streak_can_begin_ = false;
 }
 
 const SequenceTable& Engine::sequences() {
-  EndRun();
+  EndStreak();
   return sequences_;
 }
 
@@ -181,20 +181,22 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     if (!sequences_.contains(filled.request)) continue;
     Sequence& s = sequences_[filled.request];
     s.keys.push_back(filled.key);
-    if (run_can_begin_ && s.state == SequenceState::kRunning) run_.OnKey(s);
+    if (streak_can_begin_ && s.state == SequenceState::kRunning) streak_.OnKey(s);
   }
-  // Where blocks are published when they return, they are so only if no later step is in flight.
+  // Nothing to do but count: every item had its expected outcome and no block is to be published.
+  // With publishes_returned_tokens blocks are published unless a later step is in flight.
   const bool expected =
       finished.outcomes.empty() && !(traits_.publishes_returned_tokens && in_flight_ == 1);
-  if (run_.open() && expected) {
-    run_.OnReturned();
+  if (streak_.open() && expected) {
+    streak_.OnReturned();
     CountReturned();
     return;
   }
-  if (run_.open() || !finished.outcomes.empty()) EndRun();
+  if (streak_.open() || !finished.outcomes.empty()) EndStreak();
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   const bool publishes = traits_.publishes_returned_tokens;
+  // Items with drafts, and the first token of a prefill-only request, take more than to count.
   const bool rare = plan.totals.draft_items > 0 || census_.prefill_only > 0;
   for (const WorkItem& item : plan.work) {
     Sequence& s = sequences_[item.request];
@@ -207,7 +209,7 @@ void Engine::OnStepFinished(const StepFinished& finished) {
       --s.in_flight;
       s.pending -= emitted;
       s.known += emitted;
-      // Where a later step is in flight, it has published as much when it was planned.
+      // A later step that is in flight has published these blocks when it was planned.
       if (publishes && s.in_flight == 0) PublishReturned(s);
     }
   }
@@ -233,7 +235,7 @@ void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& 
     return;
   }
   const bool forgets = traits_.forgets_stale_tokens && outcome.finish == FinishReason::kNone;
-  // What a stale item brought is computed again, and then counts, even if the world knows it.
+  // The token of a stale item is computed again, and counts then, even if the world knows it.
   s.known += forgets ? static_cast<std::int32_t>(item.emits && !stale) : outcome.emitted_tokens;
   if (!stale) TakeDrafts(s, item, outcome);
   if (traits_.publishes_returned_tokens && s.state == SequenceState::kRunning) PublishReturned(s);
@@ -247,7 +249,7 @@ void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& 
 }
 
 void Engine::TakeDrafts(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) const {
-  // What the request does not go on with is computed again: I13.
+  // Rejected drafts are not computed tokens of the request: I13.
   if (item.drafts > 0) s.computed -= 1 + item.drafts - outcome.emitted_tokens;
   if (traits_.drafts_max == 0 || traits_.assumes_drafts || !item.emits) return;
   CHECK(outcome.new_drafts <= traits_.drafts_max);
@@ -284,22 +286,22 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
   if (!sequences_.contains(cancelled.request)) return;
   Sequence& s = sequences_[cancelled.request];
   if (s.state == SequenceState::kFinished) return;
-  EndRun();
+  EndStreak();
   EndSequence(s);
   if (traits_.defers_release) {
     if (in_flight_ == 0) ReleaseCollected();
     if (sequences_.contains(cancelled.request)) CloseIfDone(s);
     return;
   }
-  // A step in flight still writes into its blocks. Later steps run behind it; copies of keys and
-  // values do not.
+  // A step in flight still writes into its blocks. Later steps run after it; copies of keys and
+  // values may not.
   if (s.in_flight == 0 || (traits_.frees_in_flight && !receives_)) ReleaseBlocks(s);
   CloseIfDone(s);
 }
 
 void Engine::OnArrived(const RequestArrived& arrived) {
   const Request& request = arrived.request;
-  EndRun();
+  EndStreak();
   Sequence& s = sequences_.Open(request.id);
   SetUp(s, request, request.prefix_keys);
   ++census_.waiting;
@@ -320,7 +322,7 @@ void Engine::SetUp(Sequence& s, const Request& request, std::span<const BlockKey
   CHECK(request.prompt_tokens >= 1 && request.max_output_tokens >= 1);
   BlockTable blocks = std::move(s.blocks);
   std::vector<BlockKey> keys = std::move(s.keys);
-  // By powers of two, so that they soon fit whoever uses them next.
+  // Capacities are powers of two, so that the memory soon fits every request that uses it.
   if (keys.capacity() < prefix_keys.size()) keys.reserve(std::bit_ceil(prefix_keys.size()));
   keys.assign(prefix_keys.begin(), prefix_keys.end());
   s = Sequence{};
@@ -394,6 +396,73 @@ void Engine::CheckMemory() const {
   sequences_.ForEach([&](RequestId, const Sequence& s) { tables.push_back(&s.blocks); });
   held_.ForEach([&](RequestId, const BlockTable& table) { tables.push_back(&table); });
   if (!pool_.Audit(tables)) ThrowInvariant(4, next_step_, "the KV pool does not add up");
+}
+
+// For clusters that separate prefill from decode.
+
+// Called when all tokens of the request have returned. A request that was preempted meanwhile has
+// nothing to copy: its decoding replica computes all of it.
+void Engine::HandOver(Sequence& s) {
+  Handover handover{.request = s.id, .known = s.known, .tokens = 0, .keys = s.keys};
+  if (s.state == SequenceState::kRunning && s.computed == s.known - 1) {
+    handover.tokens = s.computed;
+    BlockTable& hold = held_.OpenInAnyOrder(s.id);
+    hold = BlockTable{};
+    pool_.Share(s.blocks, hold);
+  }
+  handovers_.push_back(std::move(handover));
+}
+
+void Engine::Receive(const Request& request, const Handover& handover) {
+  CHECK(traits_.receives_kv);
+  receives_ = true;
+  EndStreak();
+  // They come from several replicas, in any order.
+  Sequence& s = sequences_.OpenInAnyOrder(request.id);
+  SetUp(s, request, handover.keys);
+  ++census_.waiting;
+  s.known = handover.known;
+  // First come, first served is the order of the arrivals here, not that of the requests.
+  s.admitted_once = true;
+  if (handover.tokens > 0) {
+    s.remote = RemoteKv::kElsewhere;
+    s.remote_tokens = handover.tokens;
+  }
+  policy_->Enqueue(s);
+}
+
+std::span<const BlockId> Engine::HeldBlocks(RequestId id) const {
+  if (!held_.contains(id)) return {};
+  return held_[id].device;
+}
+
+std::span<const BlockId> Engine::TakenBlocks(RequestId id) const {
+  return sequences_[id].blocks.device;
+}
+
+void Engine::ReleaseHeld(RequestId id) {
+  EndStreak();
+  pool_.Release(held_[id]);
+  held_.Close(id);
+}
+
+void Engine::OnTransferFinished(const TransferFinished& finished) {
+  if (finished.from == replica_) {
+    ReleaseHeld(finished.request);
+    return;
+  }
+  CHECK(finished.to == replica_);
+  EndStreak();
+  Sequence& s = sequences_[finished.request];
+  CHECK(s.remote == RemoteKv::kArriving && s.in_flight > 0);
+  --s.in_flight;
+  --census_.arriving;
+  s.remote = RemoteKv::kArrived;
+  s.computed = s.remote_tokens;
+  if (s.state != SequenceState::kFinished) return;
+  // It was cancelled while its blocks were being filled.
+  if (!traits_.defers_release) ReleaseBlocks(s);
+  CloseIfDone(s);
 }
 
 }  // namespace twin

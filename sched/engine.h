@@ -17,8 +17,8 @@
 // - A cancelled or preempted request can still be in a step in flight. Its blocks stay until that
 //   step returns if it was cancelled, unless the policy frees_in_flight; tokens that return after a
 //   preemption are kept.
-// - Steps that only decode come in runs in which the policy is not asked and the counters of the
-//   sequences stand still (decode_run.h).
+// - Steps that only decode come in streaks in which the policy is not asked and the counters of the
+//   sequences stand still (decode_streak.h).
 // - Drafts count as computed and as pending until the step that verifies them returns, which takes
 //   back what was rejected. Blocks taken for them stay with the sequence.
 // - A request that only prefills here ends with its first token. Its blocks stay, under a hold of
@@ -35,7 +35,7 @@
 #include "core/ids.h"
 #include "core/time.h"
 #include "sched/cache/kv_pool.h"
-#include "sched/decode_run.h"
+#include "sched/decode_streak.h"
 #include "sched/event.h"
 #include "sched/handover.h"
 #include "sched/policy/policy.h"
@@ -77,7 +77,7 @@ class Engine {
 
   [[nodiscard]] const KvPool& pool() const { return pool_; }
   [[nodiscard]] const Policy& policy() const { return *policy_; }
-  // Ends a run of equal steps, so that all counters are up to date: not for every step.
+  // Ends a decode streak, so that all counters are up to date: not for every step.
   [[nodiscard]] const SequenceTable& sequences();
   [[nodiscard]] const Census& census() const { return census_; }
   [[nodiscard]] std::int32_t steps_in_flight() const { return in_flight_; }
@@ -92,7 +92,8 @@ class Engine {
   // A request that another replica has prefilled. It waits; the policy takes blocks for it
   // (StepBuilder::AwaitTransfer). REQUIRES: traits().receives_kv.
   void Receive(const Request& request, const Handover& handover);
-  // Blocks of a hold, or those taken for a request; valid until they are released.
+  // Blocks held for another replica, and blocks taken for a request that arrives from one; valid
+  // until they are released.
   [[nodiscard]] std::span<const BlockId> HeldBlocks(RequestId id) const;
   [[nodiscard]] std::span<const BlockId> TakenBlocks(RequestId id) const;
   // The held blocks are no longer needed. REQUIRES: HeldBlocks(id) is not empty.
@@ -114,19 +115,19 @@ class Engine {
   void EndSequence(Sequence& sequence);
   // Applies a returned item that is more than one further token of a running sequence.
   void ApplyOutcome(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome);
-  // Takes back the drafts that were rejected, and those offered for the next item.
+  // Takes back the drafts that were rejected, and stores the drafts offered for the next item.
   void TakeDrafts(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome) const;
   void PublishReturned(Sequence& sequence);
   void ReleaseCollected();
   void ReleaseBlocks(Sequence& sequence);
   void CloseIfDone(Sequence& sequence);
   void CheckPlan(const StepPlan& plan) const;
-  // Plans the next step of a run of equal steps; false if the policy must decide.
-  [[nodiscard]] bool PlanRun(StepBuilder& builder, StepPlan& plan);
+  // Plans the next step of a decode streak; false if the policy must decide.
+  [[nodiscard]] bool PlanStreak(StepBuilder& builder, StepPlan& plan);
   // Lets the policy plan the step; false if there is nothing to do.
   [[nodiscard]] bool PlanByPolicy(StepBuilder& builder, StepPlan& plan);
-  void EndRun();
-  // Where the step is kept. Steps that return in order take the slots in turn.
+  void EndStreak();
+  // The place of the step's plan. Steps that return in order take the slots in turn.
   [[nodiscard]] StepPlan& Slot(StepId step) { return plans_[Index(step) % plans_.size()]; }
   [[nodiscard]] StepPlan& FreeSlot();
   [[nodiscard]] const StepPlan& Returned(StepId step);
@@ -146,13 +147,13 @@ class Engine {
   std::vector<KvOperation> releases_;  // by finishes since the last plan; part of the next one
   std::vector<RequestId> too_long_;    // arrived, to be rejected by the next plan
   std::vector<RequestId> collected_;   // scratch of ReleaseCollected
-  // Of requests that have left and whose keys and values another replica needs.
+  // Blocks of requests that have left and whose keys and values another replica needs.
   IdMap<BlockTable> held_;
   std::vector<Handover> handovers_;
   std::vector<Reservation> reservations_;
-  DecodeRun run_;
-  // The latest plan can be followed by a run, and nothing unexpected has happened since.
-  bool run_can_begin_ = false;
+  DecodeStreak streak_;
+  // True if a streak can follow the latest plan, and nothing unexpected has happened since.
+  bool streak_can_begin_ = false;
   bool receives_ = false;  // copies of keys and values come into the pool
   StepId next_step_{1};
   StepId oldest_in_flight_{1};

@@ -21,10 +21,10 @@ enum class FinishReason : std::uint8_t {
 // token, its request continues, and nothing is drafted; an item that does not emit yields none.
 struct ItemOutcome {
   RequestId request{};
-  // At most 1 + the item's drafts. Tokens behind the end of the output do not count.
+  // At most 1 + the item's drafts. Tokens after the end of the output do not count.
   std::int32_t emitted_tokens = 0;
   FinishReason finish = FinishReason::kNone;
-  std::int32_t accepted_drafts = 0;  // of the item, also behind the end; for metrics alone
+  std::int32_t accepted_drafts = 0;  // of the item, also after the end; for metrics alone
   std::int32_t new_drafts = 0;       // offered for the request's next item
 
   bool operator==(const ItemOutcome&) const = default;
@@ -69,8 +69,8 @@ struct RequestCancelled {
 // request.arrival is when the client sent the request; the engine learns of it now.
 struct RequestArrived {
   Request request;
-  // Of the client's side, not for decisions: from a token's instant until its client has it, and
-  // how long the client held the request back before it sent it.
+  // Delays on the client's side, not for decisions: from a token's instant until the client has it,
+  // and how long the client held the request back before it sent it.
   Duration response_delay{0};
   Duration client_wait{0};
 };

@@ -1,4 +1,4 @@
-// What engines report to a cluster that separates prefill from decode.
+// Reports of engines to a cluster that separates prefill from decode.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace twin {
 
-// A request whose prompt is computed and whose decoding is another replica's.
+// A request whose prompt is computed here and which another replica decodes.
 struct Handover {
   RequestId request{};
   std::int32_t known = 0;   // tokens: prompt and output

@@ -11,8 +11,8 @@
 
 namespace twin {
 
-// Changes take effect at once; what executors must follow is logged for the next plan. Borrows
-// everything for the duration of one call of the policy.
+// Changes take effect at once; changes that executors must follow are logged for the next plan.
+// Borrows everything for the duration of one call of the policy.
 class KvEditor {
  public:
   KvEditor(SequenceTable& sequences, KvPool& pool, std::vector<KvOperation>& log)

@@ -9,14 +9,14 @@
 
 namespace twin {
 
-// Copies positions [start, tokens) of a request. Handed out by a Cluster behind the plans of an
+// Copies positions [start, tokens) of a request. Handed out by a Cluster after the plans of an
 // instant, once the prompt is computed and blocks for it are taken at the target.
 //
 // Both replicas keep their blocks until the world has reported TransferFinished, also if the
 // request is cancelled meanwhile: until then the spans stay valid, and no plan gives the blocks to
 // anyone else. Steps of `to` that are in flight when the transfer begins may still write to its
-// blocks (the token behind the end of a request that held them before): a device copies behind
-// them. A plan of `to` that is launched later lists the target blocks as allocated
+// blocks (the token after the end of a request that held them before): a device copies after these
+// steps. A plan of `to` that is launched later lists the target blocks as allocated
 // (KvOperation::Kind::kAllocate), before its first work for the request.
 struct KvTransfer {
   RequestId request{};

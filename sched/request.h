@@ -19,7 +19,8 @@ struct Request {
   std::uint64_t session = 0;  // requests of one conversation share it; 0 = none. For routers
   bool ignore_eos = false;    // only max_output_tokens ends its output
   std::int32_t predicted_output_tokens = -1;  // by the workload's predictor; -1 = no prediction
-  // Another replica decodes it: here its first token ends it (Engine::handovers). Set by clusters.
+  // Ends here with its first token: another replica decodes it (Engine::handovers). Clusters set
+  // it.
   bool prefill_only = false;
   // Keys of the prompt's prefixes: of its full blocks, in order, or of parts of them
   // (KvPoolConfig::key_tokens); empty if the content is unknown. Borrowed for the duration of the

@@ -12,13 +12,12 @@
 namespace twin {
 
 enum class SequenceState : std::uint8_t {
-  kWaiting,   // in a queue, holds no device blocks but those that a transfer fills
+  kWaiting,   // in a queue, holds no device blocks, unless a transfer fills them
   kRunning,   // admitted: holds device blocks (or a reservation)
   kSwapped,   // its blocks are on the host
   kFinished,  // ended; kept until its last step in flight returns and its blocks are released
 };
 
-// Tokens left to compute = known + pending - computed: the prompt of a new request, 1 for a decode.
 // Where the keys and values of a request lie that another replica has prefilled.
 enum class RemoteKv : std::uint8_t {
   kNone,       // here, or nowhere
@@ -27,8 +26,8 @@ enum class RemoteKv : std::uint8_t {
   kArrived,    // here, in blocks that the waiting sequence holds
 };
 
-// Written by Engine and StepBuilder; policies only read it. What a step that decodes reads and
-// writes, up to the numbers of `blocks`, lies in one cache line.
+// Written by Engine and StepBuilder; policies only read it. The members that a decode reads and
+// writes, up to the numbers of `blocks`, lie in one cache line.
 struct alignas(64) Sequence {
   RequestId id{};
   std::int32_t prompt_tokens = 0;
@@ -54,8 +53,12 @@ struct alignas(64) Sequence {
   std::int32_t predicted_output_tokens = -1;
   std::int32_t preemptions = 0;
   TimePoint arrival;
-  // As Request::prefix_keys, of all known tokens.
+  // As Request::prefix_keys, but of all known tokens.
   std::vector<BlockKey> keys;
+
+  // Tokens left to compute: the rest of a prompt, or 1 for a decode. Counts tokens in flight as
+  // known; `known - computed` does not, and is the same while none are.
+  [[nodiscard]] std::int32_t left() const { return known + pending - computed; }
 
   // True if the tokens in flight reach the output limit: nothing more may be scheduled.
   [[nodiscard]] bool certain_to_end() const {

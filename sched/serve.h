@@ -12,7 +12,7 @@ class World;
 // (InvariantViolation, device errors).
 void Serve(Engine& engine, World& world);
 
-// The same for several replicas.
+// Runs a cluster instead of one engine.
 void Serve(Cluster& cluster, World& world);
 
 }  // namespace twin

@@ -8,7 +8,7 @@
 namespace twin {
 namespace {
 
-// What a work item adds to the plan's sums; `sign` -1 takes it back.
+// Adds a work item to the plan's sums; `sign` -1 takes it out again.
 inline void Add(StepTotals& totals, const WorkItem& item, std::int64_t sign) {
   const std::int64_t end = item.start + item.tokens;
   if (IsDecode(item)) {
@@ -47,7 +47,7 @@ void StepBuilder::Admit(RequestId id) {
     s.admitted_once = true;
   }
   s.state = SequenceState::kRunning;
-  // Its keys and values have come from another replica, which has emitted its first token.
+  // kArrived: keys and values came from another replica, which has emitted the first token.
   s.decodes = s.remote == RemoteKv::kArrived;
   s.remote = RemoteKv::kNone;
   --census_.waiting;
@@ -191,7 +191,7 @@ void StepBuilder::Unschedule(RequestId id) {
     if (found->phase == Phase::kDecode) s.drafts = found->drafts;
     s.decodes = found->phase == Phase::kDecode;
   }
-  // What was published as about to be computed will not be.
+  // Blocks were published because this step would fill them; now it will not.
   pool_.Unpublish(s.blocks, s.computed / pool_.block_size());
   plan_.work.erase(found);
   // A maximum cannot be taken back; it is searched again where this item may have been the longest.

@@ -32,8 +32,8 @@ struct Census {
 // duration of one Policy::Plan call.
 class StepBuilder {
  public:
-  // `servable_tokens`: requests of at most so many tokens, output limit included, are not too long
-  // for the model, and Reject() checks what it is told (I15); kTokensUnchecked: it does not.
+  // `servable_tokens`: the most tokens, output limit included, of a request that is not too long
+  // for the model; Reject() checks its reason against it (I15). kTokensUnchecked: it does not.
   static constexpr std::int32_t kTokensUnchecked = -1;
 
   StepBuilder(TimePoint now, const PolicyTraits& traits, SequenceTable& sequences, KvPool& pool,
@@ -54,11 +54,12 @@ class StepBuilder {
   [[nodiscard]] const KvPool& pool() const { return pool_; }
   [[nodiscard]] const StepPlan& plan() const { return plan_; }
 
-  // Moves a waiting sequence to the running state, without blocks: call Grow or Reserve next.
+  // Moves a waiting sequence to the running state, without blocks: call Grow next, or Reserve and
+  // then Grow.
   void Admit(RequestId id);
 
-  // Takes blocks until the sequence holds enough for `tokens` tokens; never gives any back. Returns
-  // false and changes nothing if too few blocks are free.
+  // Takes blocks until the sequence holds enough for `tokens` tokens, from its reservation first;
+  // never gives any back. Returns false and changes nothing if too few blocks are free.
   [[nodiscard]] bool Grow(const Sequence& sequence, std::int32_t tokens) {
     return tokens <= sequence.blocks.capacity_tokens || GrowSlowly(Mutable(sequence), tokens);
   }
@@ -66,10 +67,11 @@ class StepBuilder {
     return Grow(sequences_[id], tokens);
   }
 
-  // Reserves `blocks` further blocks for the sequence; false if too few are free.
+  // Promises `blocks` further blocks to the sequence; false if too few are free. The sequence does
+  // not hold them yet: Grow takes them.
   [[nodiscard]] bool Reserve(RequestId id, std::int32_t blocks);
 
-  // Adds the next `tokens` tokens of the sequence to the step, its offered drafts behind the known
+  // Adds the next `tokens` tokens of the sequence to the step, its offered drafts after the known
   // ones; drafts for which `tokens` does not suffice are dropped. `padded_tokens` is the row length
   // in a padded batch, 0 otherwise.
   // REQUIRES: the sequence is running and its blocks cover the tokens.
@@ -86,10 +88,11 @@ class StepBuilder {
   // but several times as fast.
   std::size_t ScheduleDecodes(std::span<const RequestId> ids, const DecodeLimits& limits = {});
 
-  // Lengthens the next item of an admitted sequence by `tokens` of padding, in the place of drafts.
+  // Lengthens the next item of an admitted sequence by `tokens` tokens of padding, which take the
+  // place of its drafts: they are computed and never accepted.
   void PadWithDrafts(RequestId id, std::int32_t tokens);
 
-  // Undoes a Schedule of this step. REQUIRES: the sequence is in the step's work.
+  // Takes a sequence out of the step again. REQUIRES: the sequence is in the step's work.
   void Unschedule(RequestId id);
 
   // Adds a finished row of a padded batch, which is still computed.
@@ -101,8 +104,8 @@ class StepBuilder {
   // Moves all blocks to the host. Returns false and changes nothing if too few host blocks are
   // free.
   [[nodiscard]] bool SwapOut(RequestId id);
-  // Moves them back, and the sequence runs again. Returns false and changes nothing if too few
-  // blocks are free.
+  // Moves all blocks back from the host, and the sequence runs again. Returns false and changes
+  // nothing if too few blocks are free.
   [[nodiscard]] bool SwapIn(RequestId id);
 
   // Rejects a request that can never be served, or one too many. REQUIRES: it is waiting or swapped
@@ -115,10 +118,11 @@ class StepBuilder {
   // Takes blocks for `tokens` tokens of a waiting sequence whose keys and values are at another
   // replica (RemoteKv::kElsewhere), the first `cached_blocks` of them from the prefix cache; the
   // rest is copied while it waits.
-  // REQUIRES: enough blocks are free; the cache holds less than the other replica, and `tokens` are
-  // at least those computed there (Sequence::remote_tokens).
+  // REQUIRES: enough blocks are free; the cache holds less than the other replica, and `tokens` is
+  // at least the number computed there (Sequence::remote_tokens).
   void AwaitTransfer(RequestId id, std::int32_t cached_blocks, std::int32_t tokens);
-  // Nothing is copied for it: as much is in the prefix cache here.
+  // In place of AwaitTransfer, if the prefix cache here holds as much of the sequence as the other
+  // replica: nothing is copied.
   void ForgoTransfer(RequestId id);
 
   // Finds the leading full blocks of the sequence in the cache; at least one token is left to
@@ -129,6 +133,7 @@ class StepBuilder {
   // For policies with a prefix tree. Attaches blocks that the tree keeps to an admitted sequence;
   // none are recorded as a miss.
   void AttachKept(RequestId id, std::span<const BlockId> blocks);
+  // For a policy with a prefix tree: changes blocks of sequences and writes that into the plan.
   [[nodiscard]] KvEditor blocks() { return {sequences_, pool_, plan_.kv}; }
   // Enters the full blocks of the first `tokens` tokens into the cache, under their keys.
   void PublishPrefix(const Sequence& sequence, std::int32_t tokens) {
@@ -136,7 +141,7 @@ class StepBuilder {
   }
 
  private:
-  // What policies hold are read-only views of this builder's own table.
+  // The sequence as an element of this builder's own table, of which policies have read-only views.
   static Sequence& Mutable(const Sequence& s) { return const_cast<Sequence&>(s); }
   [[nodiscard]] bool GrowSlowly(Sequence& s, std::int32_t tokens);
   [[noreturn]] void RefuseItem(const Sequence& s, std::int32_t tokens) const;

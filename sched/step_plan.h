@@ -21,8 +21,8 @@ struct WorkItem {
   std::int32_t padded_tokens = 0;  // row length in a padded batch; 0 = not padded
   Phase phase = Phase::kPrefill;
   bool emits = false;  // reaches the last known token, so that the step yields a new one
-  // Of `tokens`, the last ones: guesses that the step verifies (speculative decoding). The item
-  // yields those that are accepted and one token more. Those of a prefill are padding: they are
+  // The last ones of `tokens` that are guesses, which the step verifies (speculative decoding). The
+  // item yields the accepted drafts and one token more. Drafts of a prefill are padding: they are
   // computed and never accepted.
   std::uint8_t drafts = 0;
 
@@ -76,7 +76,7 @@ struct PrefixHit {
   bool operator==(const PrefixHit&) const = default;
 };
 
-// Sums and maxima over a plan's work, updated while it is built; enough for closed-form cost
+// Sums and maxima over a plan's work, updated while the plan is built; enough for closed-form cost
 // models. Attention pairs are (query, key) combinations: a causal chunk of n tokens at `start` has
 // n * start + n * (n + 1) / 2.
 struct StepTotals {

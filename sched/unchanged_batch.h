@@ -7,8 +7,8 @@
 
 namespace twin {
 
-// Every running request is in the step, each with one decode that emits, and no request started or
-// stopped running.
+// True if every running request is in the step, each with one decode that emits, and no request
+// started or stopped running.
 [[nodiscard]] inline bool DecodesAllRunning(const StepPlan& plan) {
   const auto items = static_cast<std::int64_t>(plan.work.size());
   return items > 0 && plan.totals.decode_items == items && plan.totals.emitting_items == items &&
@@ -16,9 +16,9 @@ namespace twin {
          plan.preempted.empty();
 }
 
-// Between two such steps requests can only leave, so that equally many are the same ones. Their
-// order in the batch may differ. With it, whoever follows a run counts the tokens of a batch once
-// for all of its requests.
+// Finds steps that decode the same requests as the step before, perhaps in another order, so that a
+// listener can count the tokens of such a batch once for all of its requests. Between two steps
+// that decode all running requests, requests can only leave: an equal number means equal requests.
 class UnchangedBatch {
  public:
   // True if the step decodes all running requests, as did the step before, and these are the same

@@ -15,7 +15,7 @@ class World {
 
   // Returns the next instant at which something happened. A simulation jumps to it; a real world
   // waits for it. If nothing happens by `wake_at`, the instant is that time, or the first moment
-  // behind it, and its event is a WakeUp. `now` never decreases. An instant without events ends the
+  // after it, and its event is a WakeUp. `now` never decreases. An instant without events ends the
   // run.
   virtual Instant Advance(TimePoint wake_at) = 0;
 

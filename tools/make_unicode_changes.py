@@ -1,7 +1,7 @@
 """Writes apps/serve/text/unicode_changes_table.inc: code points whose general category has changed between
 Unicode 14.0 and 16.0.
 
-Usage: make_unicode_changes.py OUTPUT, with Python 3.11 (whose unicodedata is that of Unicode 14.0) and pip.
+Usage: make_unicode_changes.py OUTPUT, with Python 3.11 (whose unicodedata has Unicode 14.0) and pip.
 The other versions come from the package unicodedata2 of PyPI, downloaded into a temporary folder.
 """
 import pathlib

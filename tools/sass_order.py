@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Fails if a compiled kernel touches memory before it waits for the kernels in front of it.
+"""Fails if a compiled kernel accesses memory before it waits for the kernels before it.
 
 sass_order.py check FOLDER   checks the machine code of all CUDA objects (*.cu.o) below the folder
-sass_order.py show FOLDER    a table of what kernels do before they wait
+sass_order.py show FOLDER    a table of the accesses of kernels before they wait
 sass_order.py --self-test
 
-Kernels that are launched with overlap start while the kernel in front of them still runs. What
-they read before their wait (the instruction ACQBULK; griddepcontrol.wait in PTX) may be old, and
-what they write may be read too late. ALLOWED lists the exceptions. Every instruction that can be
+Kernels that are launched with overlap start while the kernel before them still runs. Data that they
+read before their wait (the instruction ACQBULK; griddepcontrol.wait in PTX) may be old, and data that
+they write may be read too late. ALLOWED lists the exceptions. Every instruction that can be
 reached without passing a wait is looked at; accesses to shared and local memory and to constants
 are not restricted. Code below compute capability 9.0 has no wait and is left out.
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 
 namespace twin {
 namespace {
@@ -16,7 +16,7 @@ double LogSecondMoment(double shape) {
 
 }  // namespace
 
-double WeibullShapeOfCv(double cv) {
+double FindWeibullShape(double cv) {
   const double target = std::log1p(cv * cv);
   double low = 0.05;  // cv about 3.7e5
   double high = 1000;
@@ -35,7 +35,7 @@ ArrivalProcess::ArrivalProcess(const ArrivalConfig& config, const Random& random
     shape_ = 1 / (config.cv * config.cv);
     scale_ = config.cv * config.cv / config.rate;
   } else if (config.kind == ArrivalConfig::Kind::kWeibull) {
-    shape_ = WeibullShapeOfCv(config.cv);
+    shape_ = FindWeibullShape(config.cv);
     scale_ = 1 / (config.rate * std::tgamma(1 + 1 / shape_));
   }
 }

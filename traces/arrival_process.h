@@ -24,13 +24,13 @@ class ArrivalProcess {
 
   ArrivalConfig config_;
   Random random_;
-  double shape_ = 1;  // of gamma and Weibull gaps
+  double shape_ = 1;  // shape parameter of gamma and Weibull gaps
   double scale_ = 1;  // seconds
   double ramp_mass_ = 0;
   TimePoint last_ = kTimeZero;
 };
 
 // The Weibull shape whose coefficient of variation is cv, between 0.01 and 100.
-double WeibullShapeOfCv(double cv);
+double FindWeibullShape(double cv);
 
 }  // namespace twin

@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "core/hash.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 
 namespace twin {
 namespace {
@@ -121,8 +121,8 @@ bool ShapeSampler::AssignTurn(Conversation& conversation, TracedRequest& request
   rules_.ApplyLimit(request);
   if (prompt + request.output_tokens > context_max) {
     if (!first) return false;
-    // The first turn is always sent. It is cut to the context limit, the output first to half of
-    // it.
+    // The first turn is always sent, cut to the context limit: first the output to half the limit,
+    // then the prompt.
     request.output_tokens =
         static_cast<std::int32_t>(std::min<std::int64_t>(request.output_tokens, context_max / 2));
     prompt = std::min(prompt, context_max - request.output_tokens);

@@ -1,5 +1,5 @@
-// Conversations: lengths and content of each turn. Arrival times are set elsewhere
-// (generated_source.h).
+// Conversations: lengths and content of each turn. Their arrival times are set in
+// arrival_sources.h.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct Conversation {
   std::uint64_t content = 0;  // identifies its content in prefix chunks
   std::int64_t system = -1;   // its system prompt; -1 = none
   std::uint64_t session = 0;  // 0 = a single request
-  std::uint32_t tenant = 0;   // within the class
+  std::uint32_t tenant = 0;   // index within the class
   std::uint32_t class_index = 0;
   std::int32_t turns_left = 0;
-  // Prompts of the turns before, and the answers that were given.
+  // Tokens of the earlier turns' prompts and of the answers that were given.
   std::int32_t context_tokens = 0;
 };
 

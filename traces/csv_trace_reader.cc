@@ -10,18 +10,112 @@
 #include <utility>
 #include <vector>
 
+#include "core/files/csv.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "core/printable.h"
-#include "traces/arrival_order.h"
-#include "traces/csv_header.h"
-#include "traces/field.h"
-#include "traces/prefix_rules.h"
-#include "traces/sorted_trace.h"
+#include "traces/trace_limits.h"
 #include "traces/words.h"
 
 namespace twin {
 namespace {
+
+// Stands for a column that the layout does not know.
+constexpr CsvColumn kIgnored{"", ColumnMeaning::kUnused};
+
+// True for the first column of a data frame that was written with its row numbers.
+bool NumbersRows(std::string_view name) { return name.empty() || name == "Unnamed: 0"; }
+
+const CsvColumn* FindColumn(const CsvLayout& layout, std::string_view name) {
+  const auto found = std::find_if(layout.columns.begin(), layout.columns.end(),
+                                  [&](const CsvColumn& column) { return column.name == name; });
+  return found == layout.columns.end() ? nullptr : &*found;
+}
+
+std::size_t KnownColumns(const CsvLayout& layout, const std::vector<std::string_view>& names) {
+  return static_cast<std::size_t>(std::count_if(
+      names.begin(), names.end(), [&](auto name) { return FindColumn(layout, name) != nullptr; }));
+}
+
+bool Fits(const CsvLayout& layout, const std::vector<std::string_view>& names) {
+  const std::size_t ignored = NumbersRows(names.front()) ? 1 : 0;
+  if (!layout.ignores_others && KnownColumns(layout, names) + ignored != names.size()) return false;
+  return std::all_of(layout.columns.begin(), layout.columns.end(), [&](const CsvColumn& column) {
+    return !column.required || std::find(names.begin(), names.end(), column.name) != names.end();
+  });
+}
+
+// The column names of a header with any separator: RFC 4180 leaves it open.
+std::vector<std::string_view> NamesOf(std::string_view header, CsvCells& cells) {
+  cells.Split(header, CsvSeparator(header));
+  return cells.cells();
+}
+
+std::string ColumnList(const CsvLayout& layout) {
+  std::string list;
+  for (const CsvColumn& column : layout.columns) {
+    if (!list.empty()) list += ", ";
+    list += column.required ? std::string(column.name) : "[" + std::string(column.name) + "]";
+  }
+  if (layout.ignores_others) list += ", and others";
+  return list;
+}
+
+[[noreturn]] void RefuseHeader(const LineReader& lines, std::span<const CsvLayout> layouts,
+                               const std::vector<std::string_view>& names,
+                               std::string_view repeated) {
+  const CsvLayout& nearest =
+      *std::max_element(layouts.begin(), layouts.end(), [&](const auto& a, const auto& b) {
+        return KnownColumns(a, names) < KnownColumns(b, names);
+      });
+  const std::string allowed = "the columns " + ColumnList(nearest) + " ([] = optional)";
+  if (!repeated.empty()) lines.RefuseField("header", repeated, "each column once");
+  for (const std::string_view name : names) {
+    if (nearest.ignores_others || FindColumn(nearest, name) != nullptr) continue;
+    if (name.data() == names.front().data() && NumbersRows(name)) continue;
+    lines.RefuseField("header", name, allowed);
+  }
+  for (const CsvColumn& column : nearest.columns) {
+    if (column.required && std::find(names.begin(), names.end(), column.name) == names.end()) {
+      lines.Refuse("header: column '" + std::string(column.name) +
+                   "' is missing; allowed: " + allowed);
+    }
+  }
+  lines.Refuse("header: unusable; allowed: " + allowed);
+}
+
+// One entry per column of the file, in the file's order.
+struct CsvHeader {
+  const CsvLayout* layout = nullptr;
+  std::vector<const CsvColumn*> columns;
+
+  [[nodiscard]] bool Has(ColumnMeaning meaning) const {
+    return std::any_of(columns.begin(), columns.end(),
+                       [&](const CsvColumn* column) { return column->meaning == meaning; });
+  }
+  // The column's name; its number if the layout does not know the column.
+  [[nodiscard]] std::string NameOf(std::size_t column) const {
+    const std::string_view name = columns[column]->name;
+    return name.empty() ? "column " + std::to_string(column + 1) : std::string(name);
+  }
+};
+
+// Reads the header, the first record of `file`, whose errors name a line of `lines`. Throws
+// InputError if no layout matches.
+CsvHeader ReadCsvHeader(CsvReader& file, const LineReader& lines,
+                        std::span<const CsvLayout> layouts) {
+  if (!file.Next()) lines.Refuse("header: the file is empty; allowed: a header line");
+  CsvHeader header;
+  header.layout = MatchCsvHeader(layouts, file.text());
+  if (header.layout == nullptr) {
+    RefuseHeader(lines, layouts, file.cells(), RepeatedName(file.cells()));
+  }
+  for (const std::string_view name : file.cells()) {
+    const CsvColumn* const known = FindColumn(*header.layout, name);
+    header.columns.push_back(known == nullptr ? &kIgnored : known);
+  }
+  return header;
+}
 
 bool EqualText(std::string_view a, std::string_view b) {
   if (a == b) return true;
@@ -112,8 +206,8 @@ class CsvTraceReader final : public TraceReader {
     return true;
   }
 
-  // What the row's states and errors say; kNothing if there are columns of states and all are empty
-  // in this row. Such a row is a failed request where other rows of the file have a state.
+  // Outcome that the row's states and errors state; kNothing if the file has columns of states and
+  // all are empty in this row. Such a row is a failed request if other rows have a state.
   Outcome ReadOutcome() {
     Outcome outcome = has_status_ ? Outcome::kNothing : Outcome::kSuccess;
     for (std::size_t i = 0; i < header_.columns.size(); ++i) {
@@ -131,7 +225,7 @@ class CsvTraceReader final : public TraceReader {
   }
 
   static Outcome OutcomeOfField(const Field& field, ColumnMeaning meaning) {
-    if (meaning == ColumnMeaning::kStatus) return OutcomeOf(field.text);
+    if (meaning == ColumnMeaning::kStatus) return FindOutcome(field.text);
     const bool error = meaning == ColumnMeaning::kError && NamesError(field.text);
     return error ? Outcome::kFailure : Outcome::kNothing;
   }
@@ -158,7 +252,7 @@ class CsvTraceReader final : public TraceReader {
     }
   }
 
-  // The next of the deferred rows, if no row of the file has a state. REQUIRES: at its end.
+  // Takes the next deferred row, if no row of the file has a state. REQUIRES: all rows are read.
   bool NextDeferred(TracedRequest& request) {
     if (has_states_) {
       if (unstated_ > 0 && options_.failed_rows == FailedRows::kRefuse) {
@@ -374,7 +468,7 @@ class CsvTraceReader final : public TraceReader {
   std::string last_group_;
   Duration origin_{};
   TraceReadCounts counts_;
-  bool has_states_ = false;  // of a row so far
+  bool has_states_ = false;  // a row so far has a state
   std::int64_t unstated_ = 0;
   std::int64_t first_unstated_line_ = 0;
   std::vector<TracedRequest> deferred_;  // rows without a state, while no row has one
@@ -385,6 +479,22 @@ class CsvTraceReader final : public TraceReader {
 };
 
 }  // namespace
+
+const CsvLayout* MatchCsvHeader(std::span<const CsvLayout> layouts, std::string_view header) {
+  CsvCells cells;
+  const std::vector<std::string_view> names = NamesOf(header, cells);
+  const auto found = std::find_if(layouts.begin(), layouts.end(),
+                                  [&](const CsvLayout& layout) { return Fits(layout, names); });
+  return found == layouts.end() || !RepeatedName(names).empty() ? nullptr : &*found;
+}
+
+std::size_t KnownCsvColumns(std::span<const CsvLayout> layouts, std::string_view header) {
+  CsvCells cells;
+  const std::vector<std::string_view> names = NamesOf(header, cells);
+  std::size_t best = 0;
+  for (const CsvLayout& layout : layouts) best = std::max(best, KnownColumns(layout, names));
+  return best;
+}
 
 std::unique_ptr<TraceReader> OpenCsvTrace(std::unique_ptr<LineReader> lines,
                                           std::span<const CsvLayout> layouts,

@@ -23,9 +23,9 @@ enum class ColumnMeaning : std::uint8_t {
   kPriority,           // empty = 0
   kTenant,             // empty = 0
   kTenantName,         // text; tenants are numbered in the order in which they appear
-  kStatus,             // words.h: success or a failed request; empty counts as failed where
-                       // other rows have one
-  kError,              // words.h: a failed request where it names an error
+  kStatus,             // words.h: success or a failed request; empty counts as failed if other
+                       // rows have a status
+  kError,              // words.h: a failed request if it names an error
   kSession,            // empty = 0
   kPrefixChunkTokens,  // empty = 0
   kPrefixChunks,       // separated by ;
@@ -53,7 +53,8 @@ struct CsvLayout {
 };
 
 // The layout that matches this header line, or nullptr. A header matches if it has all required
-// columns of the layout, no duplicate, and no unknown column, unless the layout ignores those.
+// columns of the layout, no duplicate, and no unknown column, unless the layout ignores unknown
+// ones.
 const CsvLayout* MatchCsvHeader(std::span<const CsvLayout> layouts, std::string_view header);
 
 // The largest number of the header's columns that any one layout knows.

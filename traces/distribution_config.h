@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/duration_distribution.h"
+#include "core/random.h"
 #include "core/time.h"
 
 namespace twin {
@@ -36,7 +36,7 @@ struct IntegerDistribution {
   bool operator==(const IntegerDistribution&) const = default;
 };
 
-// When requests, or first turns of sessions, are sent.
+// Arrival process of requests, or of the first turns of sessions.
 struct ArrivalConfig {
   enum class Kind : std::uint8_t {
     kNone,        // arrivals of the trace
@@ -52,7 +52,7 @@ struct ArrivalConfig {
   Kind kind = Kind::kNone;
   double rate = 0;     // per second
   double rate_to = 0;  // per second
-  double cv = 1;       // of the gaps
+  double cv = 1;       // coefficient of variation of the gaps
   Duration ramp{0};
   std::int32_t users = 0;
   DurationDistribution think{};

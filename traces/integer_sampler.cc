@@ -7,7 +7,7 @@
 
 #include "core/check.h"
 #include "core/files/csv.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 
 namespace twin {
 namespace {

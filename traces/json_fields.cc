@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 #include "traces/words.h"
 
 namespace twin {

@@ -15,11 +15,11 @@ namespace twin {
 // Parses one document. NaN and Infinity, which Python writes, become null. Throws InputError.
 nlohmann::json ParseJson(std::string_view text, const LineReader& lines, std::string_view allowed);
 
-// Members of a request. A path is names separated by dots ("info.input_tokens"). All functions but
-// Find() and Shown() throw InputError that names the path.
+// Members of a request. A path is a list of names separated by dots ("info.input_tokens"). All
+// functions but Find() and Shown() throw InputError that names the path.
 class JsonRequestFields {
  public:
-  // Borrows both.
+  // Borrows both arguments.
   JsonRequestFields(const nlohmann::json& request, const LineReader& lines)
       : request_(request), lines_(lines) {}
 
@@ -27,7 +27,7 @@ class JsonRequestFields {
   [[nodiscard]] const nlohmann::json* Find(std::string_view path) const;
   [[nodiscard]] std::string Shown(std::string_view path) const;
   [[nodiscard]] std::int32_t Tokens(std::string_view path) const;
-  // A number of `unit_seconds` each, of any clock that starts at or after 1970.
+  // A time in units of `unit_seconds`, on any clock that starts in 1970 or later.
   [[nodiscard]] TimePoint Time(std::string_view path, double unit_seconds) const;
   // True if the member names an error (words.h).
   [[nodiscard]] bool NamesError(std::string_view path) const;

@@ -8,11 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/hash.h"
-#include "traces/arrival_order.h"
-#include "traces/field.h"
 #include "traces/json_fields.h"
-#include "traces/prefix_rules.h"
-#include "traces/sorted_trace.h"
+#include "traces/trace_limits.h"
 
 namespace twin {
 namespace {
@@ -44,7 +41,7 @@ class JsonlTraceReader final : public TraceReader {
   [[nodiscard]] bool may_be_cut() const override { return false; }  // objects are whole
 
  private:
-  // Replaces requests_ by those of the next line; false at the end.
+  // Replaces requests_ by the requests of the next line; false at the end.
   bool ReadLine() {
     std::string_view line;
     next_ = 0;
@@ -63,8 +60,7 @@ class JsonlTraceReader final : public TraceReader {
                      ": a workflow whose requests wait for several others; allowed: single "
                      "requests, and sessions, which are chains of requests");
     }
-    const Json* turns = layout_.turns_key.empty() ? nullptr : fields.Find(layout_.turns_key);
-    if (turns != nullptr) {
+    if (const Json* turns = FindOptional(fields, layout_.turns_key)) {
       ReadSession(*turns, arrival);
     } else {
       requests_.resize(1);
@@ -72,6 +68,11 @@ class JsonlTraceReader final : public TraceReader {
       requests_.front().arrival = arrival;
     }
     return true;
+  }
+
+  // The value of an optional key; nullptr if the line or the format lacks the key.
+  static const Json* FindOptional(const JsonRequestFields& fields, std::string_view key) {
+    return key.empty() ? nullptr : fields.Find(key);
   }
 
   TimePoint ReadArrival(const JsonRequestFields& fields) {
@@ -91,7 +92,7 @@ class JsonlTraceReader final : public TraceReader {
       ReadRequest(fields, requests_[i]);
       requests_[i].session = sessions_;
       requests_[i].arrival = arrival;
-      if (fields.Find(layout_.pause_ns_key) != nullptr) {
+      if (FindOptional(fields, layout_.pause_ns_key) != nullptr) {
         arrival += fields.Time(layout_.pause_ns_key, 1e-9).time_since_epoch();
       }
       if (i > 0) ++counts_.unwaited;
@@ -120,7 +121,7 @@ class JsonlTraceReader final : public TraceReader {
     return request;
   }
 
-  // The content of the prompt and, where it is known too, of the output behind it.
+  // Names the content of the prompt and, if it is known too, of the output after it.
   void NameChunks(const JsonRequestFields& fields, TracedRequest& request) const {
     std::vector<std::uint64_t> tokens;
     ReadIds(fields, layout_.prompt_ids_key, tokens);
@@ -133,7 +134,7 @@ class JsonlTraceReader final : public TraceReader {
     const auto end = std::min<std::size_t>(
         tokens.size(), prompt_tokens + static_cast<std::size_t>(request.output_tokens));
     const auto chunk_tokens = static_cast<std::size_t>(layout_.prefix_chunk_tokens);
-    std::uint64_t content = 0;  // of all tokens so far
+    std::uint64_t content = 0;  // hash of all tokens so far
     for (std::size_t i = 0; i < end; ++i) {
       content = MixWords(content, tokens[i] + 1);
       if ((i + 1) % chunk_tokens == 0) request.prefix_chunks.push_back(content);
@@ -143,7 +144,7 @@ class JsonlTraceReader final : public TraceReader {
   // Appends the array's integers, if there is one.
   void ReadIds(const JsonRequestFields& fields, std::string_view key,
                std::vector<std::uint64_t>& ids) const {
-    const Json* array = fields.Find(key);
+    const Json* array = FindOptional(fields, key);
     if (array == nullptr) return;
     if (!array->is_array()) {
       lines_->RefuseField(key, fields.Shown(key), "an array of integers from 0");
@@ -156,7 +157,7 @@ class JsonlTraceReader final : public TraceReader {
 
   std::unique_ptr<LineReader> lines_;
   const JsonlLayout& layout_;
-  std::vector<TracedRequest> requests_;  // of the last line
+  std::vector<TracedRequest> requests_;  // requests of the latest line
   std::size_t next_ = 0;
   std::uint64_t sessions_ = 0;
   ArrivalOrder order_;

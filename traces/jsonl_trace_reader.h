@@ -11,26 +11,27 @@
 
 namespace twin {
 
-// The keys of the lines of a file. An empty name: the format has no such key.
+// The keys of the lines of a file. An empty name means that the format has no such key.
 struct JsonlLayout {
   std::string_view arrival_key = {};
   double arrival_unit_seconds = 1;  // unit of the arrival, in seconds
   std::string_view prompt_key = {};
   std::string_view output_key = {};
-  std::string_view mark_key = {};  // required, so that the format is told from others; not read
+  std::string_view mark_key = {};  // required but not read: tells the format from similar ones
 
-  // The content, optional in each line; absent = unknown. Either ids of chunks, or the tokens of
-  // the prompt and the output, of which whole chunks are named by what they and all before hold.
+  // Keys of the content, which is optional in each line; absent = unknown. It is given either as
+  // ids of chunks, or as the tokens of the prompt and the output. Each whole chunk of tokens is
+  // then named by a hash of its tokens and of all tokens before it.
   std::int32_t prefix_chunk_tokens = 0;
   std::string_view chunks_key = {};
   std::string_view prompt_ids_key = {};
   std::string_view output_ids_key = {};
 
-  // A line may hold, instead of one request, an array of them, each with the keys above but the
-  // arrival, that follow each other's answers: a session. After a request, the client pauses.
+  // A session: a line with an array of requests, each of which follows the answer to the one
+  // before. They have the keys above except the arrival. After a request, the client pauses.
   std::string_view turns_key = {};
   std::string_view pause_ns_key = {};  // optional
-  std::string_view refused_key = {};   // a line with it is of a kind that is not read
+  std::string_view refused_key = {};   // lines with this key are refused
   bool sorts = false;                  // lines come in any order; the file is read whole
 };
 

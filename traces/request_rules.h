@@ -7,12 +7,13 @@
 
 #include "core/random.h"
 #include "core/traced_request.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 #include "traces/workload.h"
 
 namespace twin {
 
-// Call for each request in order. Uses a random stream of its own.
+// Rules that a workload applies to each request. Call for each request in order. Uses a random
+// stream of its own.
 class RequestRules {
  public:
   RequestRules(const MaxOutputRule& max_output, const PredictionConfig& prediction,

@@ -1,20 +1,179 @@
 #include "traces/servegen.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/files/csv.h"
 #include "core/hash.h"
 #include "core/input_error.h"
-#include "traces/field.h"
-#include "traces/servegen_lengths.h"
+#include "core/random.h"
+#include "traces/trace_limits.h"
 
 namespace twin {
 namespace {
+
+constexpr std::size_t kFirstQuantile = 3;  // after client, window_start_s and field
+
+// The probabilities in the names of the columns: q2.5 is 0.025.
+std::vector<double> ReadProbabilities(const CsvTable& table) {
+  std::vector<double> probabilities;
+  for (std::size_t i = kFirstQuantile; i < table.columns().size(); ++i) {
+    const std::string_view name = table.columns()[i];
+    if (!name.starts_with('q')) table.lines().RefuseField("header", name, "q0 to q100");
+    const double p = ParseReal({table.lines(), "header", name.substr(1)}, 0, 100) / 100;
+    if (!probabilities.empty() && p <= probabilities.back()) {
+      table.lines().RefuseField("header", name, "rising quantiles");
+    }
+    probabilities.push_back(p);
+  }
+  return probabilities;
+}
+
+std::vector<double> ReadValues(const CsvTable& table) {
+  std::vector<double> values;
+  for (std::size_t i = kFirstQuantile; i < table.columns().size(); ++i) {
+    const Field field{table.lines(), table.columns()[i], table.cells()[i]};
+    values.push_back(ParseReal(field, 0, kTokensMax));
+    if (values.size() > 1 && values.back() < values[values.size() - 2]) {
+      table.lines().RefuseField(field.name, field.text, "no less than the quantile before");
+    }
+  }
+  return values;
+}
+
+// The length windows of the clients.
+class ServeGenLengths {
+ public:
+  // Reads the whole file. Throws InputError.
+  explicit ServeGenLengths(const std::string& path);
+
+  struct Lengths {
+    std::int32_t prompt = 1;
+    std::int32_t output = 1;
+  };
+
+  [[nodiscard]] bool Has(std::uint32_t client) const { return clients_.contains(client); }
+  // The clients that have lengths, in increasing order.
+  [[nodiscard]] std::vector<std::uint32_t> clients() const;
+  // REQUIRES: Has(client).
+  Lengths Draw(std::uint32_t client, Duration at, ServeGenConfig::Dependence dependence,
+               Random& random) const;
+
+ private:
+  enum Field : std::uint8_t {
+    kInput,
+    kOutput,
+    kText,
+    kImageTokens,
+    kImageCount,
+    kAudioTokens,
+    kAudioCount,
+    kVideoTokens,
+    kVideoCount,
+    kFieldCount
+  };
+  struct Window {
+    Duration start{};
+    std::vector<std::optional<QuantileDistribution>> fields;
+  };
+  static std::optional<Field> FieldNamed(std::string_view name);
+  void CheckComplete(const std::string& path) const;
+
+  std::map<std::uint32_t, std::vector<Window>> clients_;  // windows by rising start
+};
+
+std::optional<ServeGenLengths::Field> ServeGenLengths::FieldNamed(std::string_view name) {
+  constexpr std::string_view kNames[] = {"input_tokens", "output_tokens", "text_tokens",
+                                         "image_tokens", "image_count",   "audio_tokens",
+                                         "audio_count",  "video_tokens",  "video_count"};
+  const auto found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<Field>(found - std::begin(kNames));
+}
+
+ServeGenLengths::ServeGenLengths(const std::string& path) {
+  CsvTable table(path);
+  constexpr std::string_view kFirst[] = {"client", "window_start_s", "field"};
+  const std::vector<std::string>& names = table.columns();
+  if (names.size() <= kFirstQuantile ||
+      !std::equal(std::begin(kFirst), std::end(kFirst), names.begin())) {
+    table.lines().RefuseField("header", fmt::format("{}", fmt::join(names, ",")),
+                              "client,window_start_s,field,q0,...,q100");
+  }
+  const std::vector<double> probabilities = ReadProbabilities(table);
+  while (table.Next()) {
+    const auto client = static_cast<std::uint32_t>(table.Integer("client", 0, UINT32_MAX));
+    const Duration start = ParseSeconds(table.At("window_start_s"));
+    const std::optional<Field> field = FieldNamed(table.Text("field"));
+    if (!field) table.Refuse("field", "input_tokens, output_tokens, ...");
+    std::vector<Window>& windows = clients_[client];
+    if (!windows.empty() && start < windows.back().start) {
+      table.Refuse("window_start_s", "no earlier than the client's window before");
+    }
+    if (windows.empty() || start > windows.back().start) {
+      windows.push_back({start, std::vector<std::optional<QuantileDistribution>>(kFieldCount)});
+    }
+    windows.back().fields[*field].emplace(probabilities, ReadValues(table));
+  }
+  CheckComplete(path);
+}
+
+void ServeGenLengths::CheckComplete(const std::string& path) const {
+  if (clients_.empty()) {
+    throw InputError(InputError::Kind::kData, path, "no client in the file");
+  }
+  for (const auto& [client, windows] : clients_) {
+    for (const Window& window : windows) {
+      if (window.fields[kOutput] && (window.fields[kInput] || window.fields[kText])) continue;
+      throw InputError(InputError::Kind::kData, path,
+                       fmt::format("client {}, window_start_s {}: allowed: output_tokens, and "
+                                   "input_tokens or text_tokens",
+                                   client, Seconds(window.start)));
+    }
+  }
+}
+
+std::vector<std::uint32_t> ServeGenLengths::clients() const {
+  std::vector<std::uint32_t> clients;
+  for (const auto& [client, windows] : clients_) clients.push_back(client);
+  return clients;
+}
+
+ServeGenLengths::Lengths ServeGenLengths::Draw(std::uint32_t client, Duration at,
+                                               ServeGenConfig::Dependence dependence,
+                                               Random& random) const {
+  const std::vector<Window>& windows = clients_.at(client);
+  const auto after =
+      std::upper_bound(windows.begin(), windows.end(), at,
+                       [](Duration t, const Window& window) { return t < window.start; });
+  const Window& window = after == windows.begin() ? *after : *std::prev(after);
+  const double u = random.UnitReal();
+  const auto draw = [&](Field field) {
+    if (!window.fields[field]) return 0.0;
+    const bool shared = dependence == ServeGenConfig::Dependence::kComonotone;
+    return std::floor(window.fields[field]->At(shared ? u : random.UnitReal()) + 0.5);
+  };
+  double prompt = draw(kInput);
+  if (!window.fields[kInput]) {
+    prompt = draw(kText);
+    prompt += draw(kImageCount) * draw(kImageTokens);
+    prompt += draw(kAudioCount) * draw(kAudioTokens);
+    prompt += draw(kVideoCount) * draw(kVideoTokens);
+  }
+  const auto clip = [](double tokens) {
+    return static_cast<std::int32_t>(std::clamp(tokens, 1.0, double{kTokensMax}));
+  };
+  return {clip(prompt), clip(draw(kOutput))};
+}
 
 constexpr Duration kWindow = std::chrono::seconds(600);
 
@@ -27,7 +186,7 @@ struct ClientWindow {
   double shape = 1;
   Random gaps{0, ""};     // state before the next gap
   std::int64_t left = 0;  // requests still to come
-  double elapsed = 0;     // of the gaps so far, before rescaling
+  double elapsed = 0;     // sum of the gaps so far, before rescaling
   double to_seconds = 0;  // rescaling of gaps; 0 = equal gaps
   Duration next{};        // arrival in the file's time
 
@@ -37,7 +196,7 @@ struct ClientWindow {
   }
 };
 
-class ServeGenRequests final : public ServeGenStream {
+class ServeGenRequests final : public RequestStream {
  public:
   ServeGenRequests(const ServeGenConfig& config, const RequestRules& rules, std::uint64_t seed)
       : config_(config),
@@ -68,8 +227,6 @@ class ServeGenRequests final : public ServeGenStream {
       return true;
     }
   }
-
-  [[nodiscard]] const ServeGenCounts& counts() const override { return counts_; }
 
  private:
   bool End() const {
@@ -132,11 +289,12 @@ class ServeGenRequests final : public ServeGenStream {
     for (std::int64_t i = 0; i <= window.left; ++i) sum += trial.DrawGap();
     const bool usable = sum > 0 && std::isfinite(sum);
     window.to_seconds = usable ? Seconds(kWindow) / sum : 0;
-    ++window.left;  // Advance counts the one it makes
+    ++window.left;  // Advance counts the request that it makes
     Advance(std::move(window));
   }
 
-  // Rounding must not carry a request into the next window.
+  // Moves the client to `seconds` after the window's start. Rounding must not carry the request
+  // into the next window.
   static void MoveTo(ClientWindow& window, double seconds) {
     window.next = window.start + std::min(DurationFromSeconds(seconds), kWindow - Duration{1});
   }
@@ -155,11 +313,10 @@ class ServeGenRequests final : public ServeGenStream {
     std::push_heap(pending_.begin(), pending_.end(), ClientWindow::Later);
   }
 
-  // The client whose lengths are used: itself if it has lengths.
+  // The client whose lengths are used: `client` itself if it has lengths.
   std::uint32_t LengthsOf(std::uint32_t client) {
     const auto [place, added] = lender_.try_emplace(client, client);
     if (added && !lengths_.Has(client)) {
-      ++counts_.clients_without_lengths;
       const std::vector<std::uint32_t> lenders = lengths_.clients();
       Random random(MixWords(seed_, client), "servegen lender");
       place->second = lenders[static_cast<std::size_t>(
@@ -170,12 +327,8 @@ class ServeGenRequests final : public ServeGenStream {
 
   bool SetLengths(std::uint32_t client, Duration at, TracedRequest& request) {
     const std::uint32_t lender = LengthsOf(client);
-    if (lender != client) {
-      if (config_.missing_lengths == ServeGenConfig::MissingLengths::kSkip) {
-        ++counts_.requests_skipped;
-        return false;
-      }
-      ++counts_.requests_borrowed;
+    if (lender != client && config_.missing_lengths == ServeGenConfig::MissingLengths::kSkip) {
+      return false;
     }
     const auto [prompt, output] = lengths_.Draw(lender, at, config_.dependence, length_random_);
     request.prompt_tokens = prompt;
@@ -211,14 +364,13 @@ class ServeGenRequests final : public ServeGenStream {
   Duration window_start_{};
   std::vector<ClientWindow> pending_;  // a heap by ClientWindow::Later
   std::map<std::uint32_t, std::uint32_t> lender_;
-  ServeGenCounts counts_;
   std::int64_t emitted_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<ServeGenStream> OpenServeGen(const ServeGenConfig& config,
-                                             const RequestRules& rules, std::uint64_t seed) {
+std::unique_ptr<RequestStream> OpenServeGen(const ServeGenConfig& config, const RequestRules& rules,
+                                            std::uint64_t seed) {
   return std::make_unique<ServeGenRequests>(config, rules, seed);
 }
 

@@ -10,17 +10,6 @@
 
 namespace twin {
 
-struct ServeGenCounts {
-  std::int64_t clients_without_lengths = 0;
-  std::int64_t requests_borrowed = 0;  // used the lengths of another client
-  std::int64_t requests_skipped = 0;   // left out because there are no lengths
-};
-
-class ServeGenStream : public RequestStream {
- public:
-  [[nodiscard]] virtual const ServeGenCounts& counts() const = 0;
-};
-
 // The arrival file has the columns client, window_start_s, rate_rps, iat_cv, dist, shape, scale_s;
 // windows last 600 s and are sorted by start. The length file has client, window_start_s, field,
 // q0 ... q100.
@@ -34,7 +23,7 @@ class ServeGenStream : public RequestStream {
 //
 // Memory: one state per client, and the length file. Arrivals are read window by window. Each gap
 // is drawn twice: once for the sum of the window, once for the arrival.
-std::unique_ptr<ServeGenStream> OpenServeGen(const ServeGenConfig& config,
-                                             const RequestRules& rules, std::uint64_t seed);
+std::unique_ptr<RequestStream> OpenServeGen(const ServeGenConfig& config, const RequestRules& rules,
+                                            std::uint64_t seed);
 
 }  // namespace twin

@@ -1,15 +1,13 @@
 // The formats of trace files, and the choice of a reader for a file.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "traces/csv_trace_reader.h"
-#include "traces/jsonl_trace_reader.h"
 #include "traces/trace_reader.h"
 
 namespace twin {
@@ -26,14 +24,8 @@ struct TraceFormat {
       open;
 };
 
-// Formats described by layouts. The layouts must outlive the format.
-TraceFormat CsvFormat(std::string name, std::string description,
-                      std::span<const CsvLayout> layouts);
-TraceFormat JsonlFormat(std::string name, std::string description,
-                        std::span<const JsonlLayout> layouts);
-
-// All formats. The first one that recognises a file is used.
-const std::vector<const TraceFormat*>& TraceFormats();
+// All formats (formats.cc). The first one that recognises a file is used.
+const std::vector<TraceFormat>& TraceFormats();
 
 // Opens a reader of the named format; with an empty name, the first line determines the format.
 // Throws InputError.

@@ -2,9 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string_view>
+#include <utility>
 
 namespace twin {
+namespace {
+
+class SortedTrace final : public TraceReader {
+ public:
+  SortedTrace(std::unique_ptr<TraceReader> reader, bool from_zero) : reader_(std::move(reader)) {
+    TracedRequest request;
+    while (reader_->Next(request)) requests_.push_back(request);
+    if (!reader_->has_arrivals()) return;
+    std::stable_sort(
+        requests_.begin(), requests_.end(),
+        [](const TracedRequest& a, const TracedRequest& b) { return a.arrival < b.arrival; });
+    if (requests_.empty() || !from_zero) return;
+    const Duration first = requests_.front().arrival.time_since_epoch();
+    for (TracedRequest& sorted : requests_) sorted.arrival -= first;
+  }
+
+  bool Next(TracedRequest& request) override {
+    if (next_ == requests_.size()) return false;
+    request = requests_[next_++];
+    return true;
+  }
+  [[nodiscard]] bool has_arrivals() const override { return reader_->has_arrivals(); }
+  [[nodiscard]] const TraceReadCounts& counts() const override { return reader_->counts(); }
+  [[nodiscard]] const LineReader& lines() const override { return reader_->lines(); }
+  [[nodiscard]] bool may_be_cut() const override { return reader_->may_be_cut(); }
+
+ private:
+  std::unique_ptr<TraceReader> reader_;
+  std::vector<TracedRequest> requests_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
 
 std::string SkippedText(const TraceReadCounts& counts) {
   std::string causes;
@@ -19,7 +55,7 @@ std::string SkippedText(const TraceReadCounts& counts) {
                      causes);
 }
 
-std::string NoteOf(const TraceReadCounts& counts) {
+std::string NoteText(const TraceReadCounts& counts) {
   std::string note = SkippedText(counts);
   if (counts.unwaited == 0) return note;
   if (!note.empty()) note += "; ";
@@ -27,6 +63,10 @@ std::string NoteOf(const TraceReadCounts& counts) {
                     "{} of {} requests follow the answer of another one, and arrive as if that "
                     "took no time",
                     counts.unwaited, counts.requests);
+}
+
+std::unique_ptr<TraceReader> SortByArrival(std::unique_ptr<TraceReader> reader, bool from_zero) {
+  return std::make_unique<SortedTrace>(std::move(reader), from_zero);
 }
 
 }  // namespace twin

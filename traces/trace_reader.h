@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,7 @@
 
 namespace twin {
 
-// What to do with a row that records no output (BurstGPT: 0 response tokens), a failed request.
+// Treatment of a row without output (BurstGPT: 0 response tokens), which is a failed request.
 enum class FailedRows : std::uint8_t { kSkip, kRefuse, kOneToken };
 
 // Keeps only rows in which the text column has this value. Numbers are compared by value (0.5
@@ -33,10 +34,10 @@ struct TraceReadOptions {
 struct TraceReadCounts {
   std::int64_t requests = 0;
   std::int64_t skipped_failures = 0;  // rows of failed requests
-  std::int64_t without_output = 0;    // those of them that only lack an output
+  std::int64_t without_output = 0;    // skipped failures that only lack an output
   std::int64_t filtered = 0;          // rows that a filter removed
-  // Requests that the tool sends after the answer of another one. No trace waits for answers: they
-  // arrive when they would if that took no time.
+  // Requests that the tool sends after the answer of another request. No trace waits for answers:
+  // these requests arrive as if answers took no time.
   std::int64_t unwaited = 0;
 
   [[nodiscard]] std::int64_t rows() const { return requests + skipped_failures + filtered; }
@@ -45,9 +46,9 @@ struct TraceReadCounts {
 // "3 of 5 rows skipped: 1 failed, 2 without output"; empty if none was.
 std::string SkippedText(const TraceReadCounts& counts);
 
-// What a reader of the trace's numbers has to know: skipped rows and requests that do not wait;
-// empty if there is nothing.
-std::string NoteOf(const TraceReadCounts& counts);
+// Note for readers of the trace's numbers: skipped rows and requests that do not wait; empty if
+// there are neither.
+std::string NoteText(const TraceReadCounts& counts);
 
 // Reads one file as a stream; memory does not grow with the file. Errors are InputErrors that name
 // file, line and field.
@@ -60,5 +61,12 @@ class TraceReader : public RequestStream {
   // True if the file may have been cut within its last number. REQUIRES: Next() was false.
   [[nodiscard]] virtual bool may_be_cut() const { return lines().ended_without_newline(); }
 };
+
+// Reads a whole trace whose rows come in any order, such as a client's log, which is written as
+// requests end. Returns the requests in order of arrival (equal arrivals keep the file's order),
+// the earliest at time zero if `from_zero`. Without arrivals the requests keep the reader's order.
+// Memory grows with the file. Throws InputError as the reader does.
+std::unique_ptr<TraceReader> SortByArrival(std::unique_ptr<TraceReader> reader,
+                                           bool from_zero = true);
 
 }  // namespace twin

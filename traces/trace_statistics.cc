@@ -5,7 +5,7 @@
 
 namespace twin {
 
-Percentiles PercentilesOf(const Sketch& sketch) {
+Percentiles ComputePercentiles(const Sketch& sketch) {
   return {sketch.mean(), sketch.Quantile(0.5), sketch.Quantile(0.9), sketch.Quantile(0.99),
           sketch.maximum()};
 }
@@ -22,7 +22,7 @@ void DispersionIndex::Add(Duration since_first) {
 }
 
 std::optional<double> DispersionIndex::value() const {
-  if (current_ < kWindowsMin) return std::nullopt;  // the one being filled is not whole
+  if (current_ < kWindowsMin) return std::nullopt;  // the window being filled does not count
   const auto windows = static_cast<double>(current_);
   const double mean = sum_ / windows;
   return (squares_ / windows - mean * mean) / mean;

@@ -14,7 +14,7 @@
 
 namespace twin {
 
-// Of one quantity, in its unit.
+// Mean and percentiles of one quantity, in its unit.
 struct Percentiles {
   double mean = 0;
   double p50 = 0;
@@ -24,7 +24,7 @@ struct Percentiles {
 };
 
 // REQUIRES: the sketch is not empty.
-Percentiles PercentilesOf(const Sketch& sketch);
+Percentiles ComputePercentiles(const Sketch& sketch);
 
 // Index of dispersion: variance over mean of the number of arrivals in adjacent windows. The first
 // window begins at the first arrival; incomplete windows are ignored. Poisson arrivals have 1.
@@ -52,7 +52,7 @@ class TraceStatistics {
 
   [[nodiscard]] std::int64_t requests() const { return prompts_.count(); }
   [[nodiscard]] Duration duration() const { return last_ - first_; }  // first to last arrival
-  [[nodiscard]] double rate() const;  // requests over duration; 0 of a duration of 0
+  [[nodiscard]] double rate() const;  // requests over duration; 0 if the duration is 0
   // Coefficient of variation of the inter-arrival times; Poisson arrivals have 1.
   [[nodiscard]] double gap_cv() const;
   [[nodiscard]] const std::array<DispersionIndex, 3>& dispersion() const { return dispersion_; }

@@ -12,8 +12,8 @@
 namespace twin {
 namespace {
 
-// Small letters without blanks and quotes around them; _ and - between letters are blanks, and a
-// path of names ("Status.COMPLETED") is its last one.
+// Words in small letters, without blanks and quotes around them. In a status, _ and - are blanks,
+// and a dotted name ("Status.COMPLETED") counts as its last part.
 constexpr std::string_view kNothing[] = {
     "",       "-",      "--",      ".",       "?",       "[]",          "{}",
     "()",     "na",     "n/a",     "#n/a",    "#na",     "#n/a n/a",    "<na>",
@@ -101,7 +101,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-Outcome OutcomeOfCode(double code) {
+Outcome FindCodeOutcome(double code) {
   if (code == 0 || (code >= 200 && code <= 299 && code == std::floor(code))) {
     return Outcome::kSuccess;
   }
@@ -132,10 +132,10 @@ bool MeansNothing(std::string_view text) {
   return word.empty() || (word.size() <= kLongest && IsAny(Lower(word), kNothing));
 }
 
-Outcome OutcomeOf(std::string_view status) {
+Outcome FindOutcome(std::string_view status) {
   if (MeansNothing(status)) return Outcome::kNothing;
   std::string word = Lower(Trimmed(status));
-  if (const std::optional<double> code = CodeOf(word)) return OutcomeOfCode(*code);
+  if (const std::optional<double> code = CodeOf(word)) return FindCodeOutcome(*code);
   if (IsAny(word, kYes)) return Outcome::kSuccess;
   if (IsAny(word, kNo)) return Outcome::kFailure;
   word.erase(0, word.rfind('.') + 1);
@@ -149,7 +149,7 @@ bool NamesError(std::string_view error) {
   const std::string word = Lower(Trimmed(error));
   if (IsAny(word, kYes)) return true;
   if (IsAny(word, kNo)) return false;
-  const Outcome outcome = OutcomeOf(error);
+  const Outcome outcome = FindOutcome(error);
   return outcome == Outcome::kFailure || outcome == Outcome::kUnknown;
 }
 

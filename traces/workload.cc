@@ -1,17 +1,20 @@
 #include "traces/workload.h"
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/hash.h"
 #include "core/input_error.h"
+#include "traces/arrival_sources.h"
 #include "traces/conversation.h"
-#include "traces/generated_source.h"
 #include "traces/request_rules.h"
 #include "traces/servegen.h"
-#include "traces/source_stages.h"
-#include "traces/trace_report.h"
-#include "traces/trace_stream.h"
+#include "traces/trace_format.h"
+#include "traces/trace_limits.h"
 
 namespace twin {
 namespace {
@@ -23,7 +26,7 @@ IntegerDistribution FromMeanAndMedian(double mean, double median) {
           .sigma = std::sqrt(2 * std::log(mean / median))};
 }
 
-RequestShape WithPreset(RequestShape shape, WorkloadPreset preset) {
+RequestShape ApplyPreset(RequestShape shape, WorkloadPreset preset) {
   if (preset == WorkloadPreset::kConversation) {
     shape.prompt = FromMeanAndMedian(1155, 1020);
     shape.output = FromMeanAndMedian(211, 129);
@@ -34,7 +37,7 @@ RequestShape WithPreset(RequestShape shape, WorkloadPreset preset) {
   return shape;
 }
 
-// Drawn requests get their prediction when they are shown, because a turn may be drawn repeatedly.
+// Adds predictions to drawn requests when they are shown, because a turn may be drawn repeatedly.
 class PredictedSource final : public ArrivalSource {
  public:
   PredictedSource(std::unique_ptr<ArrivalSource> source, const RequestRules& rules)
@@ -43,7 +46,7 @@ class PredictedSource final : public ArrivalSource {
   const TracedRequest* Peek() override {
     const TracedRequest* next = source_->Peek();
     if (next == nullptr) return nullptr;
-    RequestRules rules = rules_;  // drawn for good by Take()
+    RequestRules rules = rules_;  // a copy: only Take() advances the random numbers
     request_ = *next;
     rules.ApplyPrediction(request_);
     return &request_;
@@ -68,7 +71,7 @@ bool HasSessions(const RequestShape& shape) {
 }
 
 // One source for all classes that share the workload's arrival process.
-class DrawnGroup {
+class WeightedClasses {
  public:
   void Add(ShapeSampler sampler, double weight, bool has_sessions) {
     samplers_.push_back(std::move(sampler));
@@ -90,9 +93,9 @@ class DrawnGroup {
 std::unique_ptr<ArrivalSource> MakeDrawn(const WorkloadConfig& config, const RequestRules& rules,
                                          std::uint64_t seed) {
   std::vector<WorkloadClass> classes = config.classes;
-  if (classes.empty()) classes.push_back({.shape = WithPreset(config.shape, config.preset)});
+  if (classes.empty()) classes.push_back({.shape = ApplyPreset(config.shape, config.preset)});
   std::vector<std::unique_ptr<ArrivalSource>> sources;
-  DrawnGroup shared;
+  WeightedClasses shared;
   std::uint32_t first_tenant = 0;
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const WorkloadClass& entry = classes[i];
@@ -103,7 +106,7 @@ std::unique_ptr<ArrivalSource> MakeDrawn(const WorkloadConfig& config, const Req
       shared.Add(std::move(sampler), entry.weight, HasSessions(entry.shape));
       continue;
     }
-    DrawnGroup alone;
+    WeightedClasses alone;
     alone.Add(std::move(sampler), 1, HasSessions(entry.shape));
     sources.push_back(std::move(alone).Make(*entry.arrivals, class_seed));
   }
@@ -114,6 +117,99 @@ std::unique_ptr<ArrivalSource> MakeDrawn(const WorkloadConfig& config, const Req
   return std::make_unique<PredictedSource>(std::move(source), rules);
 }
 
+// Applies start, duration, rate scale and repetition to a trace. `report` may be null.
+class CutTrace final : public RequestStream {
+ public:
+  CutTrace(const TraceConfig& config, std::unique_ptr<TraceReader> reader,
+           const RequestRules& rules, TraceReport* report)
+      : config_(config), reader_(std::move(reader)), rules_(rules), report_(report) {}
+
+  bool Next(TracedRequest& request) override {
+    while (!NextOfPass(request)) {
+      if (emitted_ == 0) {
+        throw InputError(InputError::Kind::kUsage, "workload.trace",
+                         "no request of " + config_.path + " lies within start and duration");
+      }
+      if (pass_ == config_.repeat) return false;
+      BeginNextPass();
+    }
+    ++emitted_;
+    ++emitted_of_pass_;
+    if (pass_ > 1) RenameContent(request);
+    rules_.ApplyLimit(request);
+    rules_.ApplyPrediction(request);
+    return true;
+  }
+
+ private:
+  bool ReadNext(TracedRequest& request) {
+    const bool found = reader_->Next(request);
+    if (pass_ == 1 && report_ != nullptr) {
+      report_->counts = reader_->counts();
+      report_->may_be_cut = !found && reader_->may_be_cut();
+    }
+    return found;
+  }
+
+  bool NextOfPass(TracedRequest& request) {
+    while (ReadNext(request)) {
+      if (!reader_->has_arrivals()) return true;
+      const Duration arrival = request.arrival.time_since_epoch();
+      if (arrival < config_.start) continue;
+      if (!origin_) origin_ = config_.start > Duration::zero() ? config_.start : arrival;
+      if (config_.duration > Duration::zero() && arrival - *origin_ >= config_.duration) {
+        return false;
+      }
+      request.arrival = offset_ + Scaled(arrival - *origin_);
+      CheckArrival(request.arrival);
+      if (emitted_of_pass_ == 0) first_ = request.arrival;
+      last_ = request.arrival;
+      return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] Duration Scaled(Duration arrival) const {
+    if (config_.rate_scale == 1) return arrival;
+    const double ns = static_cast<double>(arrival.count()) / config_.rate_scale;
+    return DurationFromNanoseconds(std::min(ns, 5e18));  // CheckArrival refuses a cut value
+  }
+
+  void CheckArrival(TimePoint arrival) const {
+    if (arrival.time_since_epoch() <= kArrivalMax) return;
+    throw InputError(InputError::Kind::kUsage, "workload.trace",
+                     "arrivals pass 126 years; allowed: a larger rate_scale or fewer repeats");
+  }
+
+  void BeginNextPass() {
+    const Duration span = last_ - first_;
+    offset_ += span;
+    if (emitted_of_pass_ > 1) offset_ += span / (emitted_of_pass_ - 1);
+    CheckArrival(offset_);
+    emitted_of_pass_ = 0;
+    ++pass_;
+    reader_ = OpenTrace(config_.path, config_.format, config_.read);
+  }
+
+  void RenameContent(TracedRequest& request) const {
+    const auto salt = static_cast<std::uint64_t>(pass_);
+    for (std::uint64_t& chunk : request.prefix_chunks) chunk = MixWords(chunk, salt);
+    if (request.session != 0) request.session = MixWords(request.session, salt);
+  }
+
+  TraceConfig config_;
+  std::unique_ptr<TraceReader> reader_;
+  RequestRules rules_;
+  TraceReport* report_;
+  std::int32_t pass_ = 1;
+  std::int64_t emitted_ = 0;
+  std::int64_t emitted_of_pass_ = 0;
+  std::optional<Duration> origin_;  // time of the trace's clock at which the run begins
+  TimePoint offset_ = kTimeZero;
+  TimePoint first_ = kTimeZero;
+  TimePoint last_ = kTimeZero;
+};
+
 std::unique_ptr<ArrivalSource> MakeTraced(const WorkloadConfig& config, const RequestRules& rules,
                                           std::uint64_t seed, TraceReport* report) {
   const bool replaces_arrivals = config.arrivals.kind != ArrivalConfig::Kind::kNone;
@@ -121,19 +217,19 @@ std::unique_ptr<ArrivalSource> MakeTraced(const WorkloadConfig& config, const Re
   if (config.servegen) {
     stream = OpenServeGen(*config.servegen, rules, seed);
   } else {
-    TraceStream trace = OpenTraceStream(*config.trace, rules, report);
-    if (!trace.has_arrivals && !replaces_arrivals) {
+    const TraceConfig& trace = *config.trace;
+    std::unique_ptr<TraceReader> reader = OpenTrace(trace.path, trace.format, trace.read);
+    if (!reader->has_arrivals() && !replaces_arrivals) {
       throw InputError(
           InputError::Kind::kUsage, "workload.arrivals",
-          "missing; allowed: an arrival process, as " + config.trace->path + " has lengths only");
+          "missing; allowed: an arrival process, as " + trace.path + " has lengths only");
     }
-    if (!trace.has_arrivals &&
-        (config.trace->start != Duration::zero() || config.trace->duration != Duration::zero())) {
-      throw InputError(
-          InputError::Kind::kUsage, "workload.trace.start",
-          "start and duration need arrivals; " + config.trace->path + " has lengths only");
+    if (!reader->has_arrivals() &&
+        (trace.start != Duration::zero() || trace.duration != Duration::zero())) {
+      throw InputError(InputError::Kind::kUsage, "workload.trace.start",
+                       "start and duration need arrivals; " + trace.path + " has lengths only");
     }
-    stream = std::move(trace.requests);
+    stream = std::make_unique<CutTrace>(trace, std::move(reader), rules, report);
   }
   if (!replaces_arrivals) return StreamArrivals(std::move(stream));
   return MakeGeneratedSource(SingleTurns(std::move(stream), seed), config.arrivals,
@@ -156,10 +252,6 @@ std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::u
   if (config.prompt_pool > 0) source = CyclePrompts(std::move(source), config.prompt_pool);
   if (config.max_in_flight > 0) source = CapInFlight(std::move(source), config.max_in_flight);
   return source;
-}
-
-std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed) {
-  return MakeWorkload(config, seed, nullptr);
 }
 
 }  // namespace twin

@@ -22,7 +22,7 @@ struct TraceConfig {
   Duration duration{0};     // later rows are left out; 0 = to the end
   double rate_scale = 1;    // 2 = arrivals twice as fast
   std::int32_t repeat = 1;  // passes; each starts one mean gap after the last arrival and
-                            // shares no content with the others
+                            // shares no content with other passes
   bool operator==(const TraceConfig&) const = default;
 };
 
@@ -161,10 +161,18 @@ void Validate(const WorkloadConfig& config);
 // Throws InputError (kUsage) that names what is wrong below `field`, or that it is missing.
 void ValidateInteger(const std::string& field, const IntegerDistribution& d);
 
+// Facts about the trace that a run reads. Filled in while the trace is read, and complete once the
+// workload has ended. A repeated trace is reported on by its first pass.
+struct TraceReport {
+  TraceReadCounts counts;
+  bool may_be_cut = false;  // the file ends within a line
+};
+
 // Validates the config and creates its requests. Equal configs and seeds give equal requests; the
-// k-th drawn conversation does not depend on the completion of others. Throws InputError, here or
+// k-th drawn conversation does not depend on when other ones complete. Throws InputError, here or
 // from Peek() if a trace is bad. Memory: constant, plus outstanding requests for sessions, closed
 // loops and several arrival streams.
-std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed);
+std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed,
+                                            TraceReport* report = nullptr);
 
 }  // namespace twin

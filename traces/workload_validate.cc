@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/input_error.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 #include "traces/workload.h"
 
 namespace twin {
@@ -81,7 +81,7 @@ void ValidatePause(const std::string& field, const DurationDistribution& d) {
   if (d.kind == DurationDistribution::Kind::kLogNormal) RequireWithin(field + ".cv", d.cv, 0, 1000);
 }
 
-// A field that the kind does not use must not be set.
+// Refuses a field that is set but not used by the kind of arrivals.
 void RefuseUnusedArrivals(const std::string& field, const ArrivalConfig& arrivals) {
   using Kind = ArrivalConfig::Kind;
   const ArrivalConfig unset;
@@ -229,7 +229,7 @@ void ValidateServeGen(const ServeGenConfig& servegen) {
   RequireWithin("workload.servegen.rate_scale", servegen.rate_scale, 1e-9, 1e9);
 }
 
-// Drawn conversations already say what they share.
+// Refuses a pool for drawn conversations, which already define the content that they share.
 void ValidatePool(const WorkloadConfig& config) {
   if (config.prompt_pool == 0) return;
   const auto shares = [](const RequestShape& shape) {

@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/bounds/distance.h"
+#include "apps/bounds/gap_to_bound.h"
 #include "apps/commands.h"
-#include "apps/override_options.h"
+#include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "core/number_text.h"
 #include "run/cost_cache.h"
@@ -29,9 +29,9 @@ struct BoundsArguments {
   std::string format = "table";
 };
 
-struct NamedDistance {
+struct NamedGap {
   std::string experiment;
-  run::Distance distance;
+  run::GapToBound gap;
 };
 
 struct BoundedMetric {
@@ -44,32 +44,32 @@ constexpr BoundedMetric kMetrics[] = {{"mean_ttft_ms", &run::LatencyFloor::mean_
                                       {"mean_e2el_ms", &run::LatencyFloor::mean_e2el_s, 1e3},
                                       {"makespan_s", &run::LatencyFloor::makespan_s, 1}};
 
-Json DistanceJson(const NamedDistance& named) {
-  const run::Distance& distance = named.distance;
+Json GapJson(const NamedGap& named) {
+  const run::GapToBound& gap = named.gap;
   Json json{{"experiment", named.experiment},
-            {"policy", distance.policy},
-            {"requests", distance.requests},
-            {"left_out", distance.left_out}};
+            {"policy", gap.policy},
+            {"requests", gap.requests},
+            {"left_out", gap.left_out}};
   for (const BoundedMetric& metric : kMetrics) {
-    const double value = distance.reached.*metric.value * metric.unit;
-    const double bound = distance.floor.*metric.value * metric.unit;
+    const double value = gap.reached.*metric.value * metric.unit;
+    const double bound = gap.floor.*metric.value * metric.unit;
     json[metric.name] = {
         {"value", value}, {"bound", bound}, {"ratio", bound > 0 ? Json(value / bound) : Json()}};
   }
   return json;
 }
 
-void PrintTable(const std::vector<NamedDistance>& distances) {
+void PrintTable(const std::vector<NamedGap>& gaps) {
   std::vector<std::vector<std::string>> rows{{"experiment", "policy"}};
   for (const BoundedMetric& metric : kMetrics) {
     rows[0].insert(rows[0].end(), {metric.name, "bound", "ratio"});
   }
-  for (const NamedDistance& named : distances) {
+  for (const NamedGap& named : gaps) {
     std::vector<std::string>& row = rows.emplace_back();
-    row = {named.experiment, named.distance.policy};
+    row = {named.experiment, named.gap.policy};
     for (const BoundedMetric& metric : kMetrics) {
-      const double value = named.distance.reached.*metric.value * metric.unit;
-      const double bound = named.distance.floor.*metric.value * metric.unit;
+      const double value = named.gap.reached.*metric.value * metric.unit;
+      const double bound = named.gap.floor.*metric.value * metric.unit;
       row.push_back(RoundedText(value, 4));
       row.push_back(RoundedText(bound, 4));
       row.push_back(bound > 0 ? RoundedText(value / bound, 3) : "-");
@@ -78,17 +78,16 @@ void PrintTable(const std::vector<NamedDistance>& distances) {
   WriteAligned(std::cout, rows, 2);
 }
 
-void FindDistances(const BoundsArguments& arguments, CommandContext& context) {
+void MeasureGaps(const BoundsArguments& arguments, CommandContext& context) {
   TerminalControl control;
-  std::vector<NamedDistance> distances;
+  std::vector<NamedGap> gaps;
   run::CostCache costs;
   for (const std::string& path : arguments.experiments) {
     ExperimentTemplate experiment(path);
     experiment.Change(arguments.assignments, std::filesystem::current_path());
     const ExperimentConfig config = experiment.With({}, {});
-    distances.push_back(
-        {config.name, run::DistanceToOptimum(run::Resolve(config, costs), control)});
-    if (distances.back().distance.interrupted) {
+    gaps.push_back({config.name, run::MeasureGapToBound(run::Resolve(config, costs), control)});
+    if (gaps.back().gap.interrupted) {
       std::cerr << "interrupted: the bounds are not known\n";
       context.exit_code = 1;
       return;
@@ -96,32 +95,32 @@ void FindDistances(const BoundsArguments& arguments, CommandContext& context) {
   }
   if (arguments.format == "json") {
     Json json = Json::array();
-    for (const NamedDistance& named : distances) json.push_back(DistanceJson(named));
+    for (const NamedGap& named : gaps) json.push_back(GapJson(named));
     std::cout << json.dump(2) << '\n';
   } else {
-    PrintTable(distances);
+    PrintTable(gaps);
   }
-  for (const NamedDistance& named : distances) {
-    if (named.distance.left_out == 0) continue;
+  for (const NamedGap& named : gaps) {
+    if (named.gap.left_out == 0) continue;
     std::cerr << fmt::format(
         "warning: {}: {} requests were rejected or cancelled; the values and bounds are of the "
         "{} others\n",
-        named.experiment, named.distance.left_out, named.distance.requests);
+        named.experiment, named.gap.left_out, named.gap.requests);
   }
 }
 
 }  // namespace
 
-void AddBoundsCommand(CLI::App& app, CommandContext& context) {
+void AddBoundsCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<BoundsArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "bounds", "Compare simulated latencies with lower bounds that no scheduler can beat");
-  command->add_option("EXPERIMENT", arguments->experiments, "Experiment files, one row each")
-      ->required();
-  AddOverrideOptions(*command, arguments->assignments);
-  command->add_option("--format", arguments->format, "What to print (default: table)")
-      ->check(CLI::IsMember({"table", "json"}));
-  command->callback([arguments, &context] { FindDistances(*arguments, context); });
+  command.AddOption("EXPERIMENT", arguments->experiments, "Experiment files, one row each")
+      .Required();
+  AddOverrideOptions(command, arguments->assignments);
+  command.AddOption("--format", arguments->format, "What to print (default: table)")
+      .OneOf({"table", "json"});
+  command.OnCall([arguments, &context] { MeasureGaps(*arguments, context); });
 }
 
 }  // namespace twin::apps

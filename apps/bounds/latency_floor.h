@@ -28,7 +28,7 @@ struct LatencyFloor {
   double makespan_s = 0;  // from the first arrival to the last end
 };
 
-// Of `requests` in order of arrival; zeros if there are none.
+// The bounds of `requests`, which are in order of arrival; zeros if there are none.
 LatencyFloor FloorOf(std::span<const RequestWork> requests, WorkFloor& floor);
 
 }  // namespace twin::run

@@ -70,8 +70,9 @@ double WorkFloor::Seconds(const StepTotals& totals) const {
   return std::max(0.0, twin::Seconds(time) - kRounding);
 }
 
-// The cheapest of five forms that stand for every step with so many tokens and contexts: contexts
-// are a decode's or a prefill's, and the other tokens are padding, prefilled, or decodes.
+// The cost of the cheapest of five forms, which stand for every step with these numbers of tokens
+// and contexts: the contexts belong to decodes or to prefills, and the remaining tokens are
+// padding, prefilled, or decodes.
 double WorkFloor::LeastStep(std::int64_t tokens, std::int64_t contexts) const {
   const std::int64_t context = std::max<std::int64_t>(contexts, 1);
   StepTotals forms[] = {DecodeOf(context), PrefillOf(1, context, context), DecodeOf(context),

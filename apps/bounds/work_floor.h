@@ -11,14 +11,14 @@
 namespace twin::run {
 
 // A step takes at least token_s for each token that it computes, plus context_s for each token of
-// the contexts of those requests that get a token from it.
+// the contexts of the requests that get a token from it.
 struct WorkRate {
   double token_s = 0;
   double context_s = 0;
 };
 
-// What a request needs. Tokens whose keys and values another request of the workload can supply
-// (prefix caching) are `shared`: nobody need compute or hold them for this request alone.
+// Work that a request needs. Tokens whose keys and values another request of the workload can
+// supply (prefix caching) are `shared`: they need not be computed or held for this request alone.
 struct RequestWork {
   TimePoint arrival;
   std::int32_t prompt_tokens = 0;  // >= 1
@@ -28,21 +28,24 @@ struct RequestWork {
   [[nodiscard]] std::int32_t own_prompt() const { return prompt_tokens - shared_tokens; }
   // Tokens that must be computed: the own prompt, and each output token but the last.
   [[nodiscard]] std::int64_t tokens() const { return own_prompt() + output_tokens - 1; }
-  // Sum, over the steps that give it its first `outputs` tokens, of the tokens that it alone holds.
+  // Tokens that the request alone holds, summed over the steps that give it its first `outputs`
+  // tokens.
   [[nodiscard]] std::int64_t contexts(std::int32_t outputs) const {
     const std::int64_t n = outputs;
     return n * own_prompt() + n * (n - 1) / 2;
   }
 };
 
-// Of one replica with one stage, whose cost model neither decreases with any total of a step nor
-// grows faster than in proportion (a step costs no more than two that it is cut into).
+// Lower bounds on the work of one replica with one stage. REQUIRES: its cost model neither
+// decreases with any total of a step nor grows faster than in proportion (a step costs no more than
+// the two steps that it can be cut into).
 class WorkFloor {
  public:
-  // `cache_tokens` >= 1: what the KV cache holds. Cost: a million calls of the cost model.
+  // `cache_tokens` >= 1: tokens that the KV cache holds. Cost: a million calls of the cost model.
   WorkFloor(const sim::StepCost& cost, std::int64_t cache_tokens);
 
-  // From one that charges tokens alone to one that charges contexts alone. Each holds by itself.
+  // Rates of steps, from one that charges tokens alone to one that charges contexts alone. Each
+  // rate is a valid lower bound.
   [[nodiscard]] std::span<const WorkRate> rates() const { return rates_; }
 
   // Seconds that the steps of the request take, if it has the device for itself: until its first

@@ -6,7 +6,7 @@
 #include "apps/commands.h"
 #include "apps/doctor/doctor_lists.h"
 #include "apps/doctor/machine_report.h"
-#include "apps/enum_option.h"
+#include "apps/options.h"
 
 namespace twin::apps {
 namespace {
@@ -28,24 +28,24 @@ void Doctor(const DoctorArguments& arguments) {
 
 }  // namespace
 
-void AddDoctorCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddDoctorCommand(CommandParser app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<DoctorArguments>();
-  CLI::App* command = app.add_subcommand(
-      "doctor", "Show this machine and this build: CPU features, CUDA, NCCL, MPI");
-  command
-      ->add_option("--format", arguments->format, "Output format, also of --list (default: table)")
-      ->check(CLI::IsMember({"table", "json"}));
-  arguments->report = AddMachineReport(*command);
-  AddEnumOption<DoctorList>(*command, "--list", arguments->list,
-                            {{"models", DoctorList::kModels},
-                             {"hardware", DoctorList::kHardware},
-                             {"servers", DoctorList::kServers},
-                             {"policies", DoctorList::kPolicies},
-                             {"cost-models", DoctorList::kCostModels},
-                             {"configuration", DoctorList::kConfiguration}},
-                            "Print a table of what experiments can name, or the reference of "
-                            "experiment files, instead");
-  command->callback([arguments] { Doctor(*arguments); });
+  CommandParser command =
+      app.AddCommand("doctor", "Show this machine and this build: CPU features, CUDA, NCCL, MPI");
+  command.AddOption("--format", arguments->format, "Output format, also of --list (default: table)")
+      .OneOf({"table", "json"});
+  arguments->report = AddMachineReport(command);
+  command.AddEnumOption<DoctorList>(
+      "--list", arguments->list,
+      {{"models", DoctorList::kModels},
+       {"hardware", DoctorList::kHardware},
+       {"servers", DoctorList::kServers},
+       {"policies", DoctorList::kPolicies},
+       {"cost-models", DoctorList::kCostModels},
+       {"configuration", DoctorList::kConfiguration}},
+      "Print a table of what experiments can name, or the reference of "
+      "experiment files, instead");
+  command.OnCall([arguments] { Doctor(*arguments); });
 }
 
 }  // namespace twin::apps

@@ -9,7 +9,7 @@
 
 #include "config/configuration_page.h"
 #include "config/hardware_file.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "run/record/metric_table.h"

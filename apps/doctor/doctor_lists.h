@@ -18,8 +18,8 @@ enum class DoctorList : std::uint8_t {
 
 void PrintList(DoctorList list, std::ostream& out);
 
-// The same as an array of objects, in base units; 0 = no such unit. Throws InputError (usage) for
-// kConfiguration, which is a page.
+// Prints the list as an array of objects, in base units; 0 = no such unit. Throws InputError
+// (usage) for kConfiguration, which is a page.
 void PrintListJson(DoctorList list, std::ostream& out);
 
 }  // namespace twin::apps

@@ -1,21 +1,26 @@
 #include "apps/doctor/machine_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/doctor/doctor_state.h"
 #include "apps/doctor/program.h"
-#include "apps/enum_option.h"
+#include "apps/options.h"
 #include "core/input_error.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
 #include "exec/cuda/probe.h"
+#include "exec/cuda/state_probe.h"
 #include "exec/device_probe.h"
 #include "kernels/cpu_features.h"
 #include "kernels/instruction_set.h"
@@ -64,10 +69,10 @@ void PrintLibrary(const char* name, const exec::LibraryStatus& library) {
 enum class Measure : std::uint8_t { kNothing, kCeilings, kState };
 
 struct MachineArguments {
-  run::ModelDevice device = run::ModelDevice::kCpu;  // that must be usable
+  run::ModelDevice device = run::ModelDevice::kCpu;  // the device that must be usable
   Measure measure = Measure::kNothing;
   double measure_seconds = 30;
-  std::int32_t threads = 0;  // 0: as many as the machine has
+  std::int32_t threads = 0;  // 0 = all cores
 };
 
 ordered_json CeilingsJson(const exec::CpuCeilings& ceilings) {
@@ -118,7 +123,46 @@ void PrintCeilings(const exec::CudaCeilings& ceilings) {
               ceilings.copy_bytes_per_s * 1e-9, 100 * ceilings.copy_spread);
 }
 
-// How this build can divide a model.
+// Rounds to a tenth of a microsecond, so that thousands of times stay readable.
+ordered_json Rounded(const std::vector<double>& ms) {
+  ordered_json json = ordered_json::array();
+  for (const double value : ms) json.push_back(std::round(value * 1e4) * 1e-4);
+  return json;
+}
+
+ordered_json StateJson(const exec::ProbedDeviceState& state) {
+  ordered_json json{{"device", state.device},
+                    {"product", {state.tokens, state.outputs, state.inputs}},
+                    {"summary", exec::Summarize(state)}};
+  json["series"] = ordered_json::array();
+  for (const exec::StateSeries& series : state.series) {
+    json["series"].push_back({{"name", series.name},
+                              {"rest_ms", series.rest_ms},
+                              {"rows_before", series.rows},
+                              {"begin_ms", series.begin_ms},
+                              {"call_begin_ms", Rounded(series.calls.begin_ms)},
+                              {"call_ms", Rounded(series.calls.ms)}});
+  }
+  json["no_clocks"] = state.no_clocks;
+  json["clocks"] = ordered_json::array();
+  for (const exec::ClockSample& sample : state.clocks) {
+    json["clocks"].push_back({std::round(sample.ms * 10) / 10, sample.sm_mhz, sample.memory_mhz,
+                              sample.watts, sample.event_reasons});
+  }
+  json["tiles"] = ordered_json::array();
+  for (const exec::TilePoint& tile : state.tiles) {
+    json["tiles"].push_back({tile.tokens, tile.outputs, tile.inputs, tile.us});
+  }
+  return json;
+}
+
+void PrintState(const exec::ProbedDeviceState& state) {
+  std::cout << fmt::format("state     of {}, products of {} x {} x {}\n", state.device,
+                           state.tokens, state.outputs, state.inputs);
+  for (const std::string& line : exec::Summarize(state)) std::cout << "  " << line << "\n";
+}
+
+// The kinds of ranks over which this build can divide a model.
 std::string RankKinds() {
   const std::string mpi = exec::BuiltWithMpi();
   return "threads of one process" +
@@ -157,11 +201,11 @@ void PrintText(const exec::DeviceProbe& probe) {
   std::cout << "presets   see --list models and --list hardware\n";
 }
 
-// Measurements of the device that was asked for; none of the others.
+// Measurements of the device that was asked for.
 struct Ceilings {
   std::optional<exec::CpuCeilings> cpu;
   std::optional<exec::CudaCeilings> cuda;
-  std::optional<exec::DeviceState> state;
+  std::optional<exec::ProbedDeviceState> state;
 };
 
 Ceilings MeasuredCeilings(const MachineArguments& arguments) {
@@ -224,29 +268,28 @@ void Report(const MachineArguments& arguments, bool as_json) {
 
 }  // namespace
 
-MachineReport AddMachineReport(CLI::App& command) {
+MachineReport AddMachineReport(CommandParser command) {
   auto arguments = std::make_shared<MachineArguments>();
-  AddEnumOption<run::ModelDevice>(
-      command, "--device", arguments->device,
+  command.AddEnumOption<run::ModelDevice>(
+      "--device", arguments->device,
       {{"cpu", run::ModelDevice::kCpu}, {"cuda", run::ModelDevice::kCuda}},
       "Fail unless models can run on this device; --measure measures it (default: cpu)");
-  // Without a value CLI11 reads an empty one.
-  AddEnumOption<Measure>(
-      command, "--measure", arguments->measure,
-      {{"ceilings", Measure::kCeilings}, {"state", Measure::kState}, {"", Measure::kCeilings}},
-      "Also measure the device. ceilings (default): multiply-adds and memory reads of a CPU, a "
-      "large "
-      "matrix product and copies of a CUDA device; state: how the speed of a CUDA device depends "
-      "on "
-      "its recent load")
-      ->type_name("ceilings|state")
-      ->expected(0, 1);
+  // CLI11 reads an empty text if the option has no value.
   command
-      .add_option("--measure-seconds", arguments->measure_seconds,
-                  "Length of --measure state (default: 30)")
-      ->check(CLI::Range(0.01, 600.0));
-  command.add_option("--threads", arguments->threads, "Threads for --measure (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+      .AddEnumOption<Measure>(
+          "--measure", arguments->measure,
+          {{"ceilings", Measure::kCeilings}, {"state", Measure::kState}, {"", Measure::kCeilings}},
+          "Also measure the device. ceilings (default): multiply-adds and memory reads of a CPU, a "
+          "large matrix product and copies of a CUDA device; state: how the speed of a CUDA device "
+          "depends on its recent load")
+      .ValueName("ceilings|state")
+      .ValueOptional();
+  command
+      .AddOption("--measure-seconds", arguments->measure_seconds,
+                 "Length of --measure state (default: 30)")
+      .InRange(0.01, 600.0);
+  command.AddOption("--threads", arguments->threads, "Threads for --measure (default: all cores)")
+      .InRange(1, 1024);
   return [arguments](bool as_json) { Report(*arguments, as_json); };
 }
 

@@ -3,16 +3,16 @@
 
 #include <functional>
 
-#include <CLI/CLI.hpp>
+#include "apps/options.h"
 
 namespace twin::apps {
 
-// Prints the program, the machine, and what the options ask to measure, as text or as JSON. Throws
+// Prints the program, the machine and the requested measurements, as text or as JSON. Throws
 // InputError (usage) if the device that the options name cannot be used.
 using MachineReport = std::function<void(bool as_json)>;
 
 // Adds the options that name and measure a device. In a build without TWIN_EXEC there are none, and
 // the report is that of the program alone.
-MachineReport AddMachineReport(CLI::App& command);
+MachineReport AddMachineReport(CommandParser command);
 
 }  // namespace twin::apps

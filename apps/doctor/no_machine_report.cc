@@ -8,7 +8,7 @@
 
 namespace twin::apps {
 
-MachineReport AddMachineReport(CLI::App& /*command*/) {
+MachineReport AddMachineReport(CommandParser /*command*/) {
   return [](bool as_json) {
     if (as_json) {
       std::cout << ProgramJson().dump(2) << "\n";

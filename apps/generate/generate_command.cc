@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/enum_option.h"
 #include "apps/generate/prompt_file.h"
 #include "apps/measured_model_options.h"
+#include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "config/policy_params.h"
 #include "core/files/output_file.h"
@@ -40,7 +40,7 @@ struct GenerateArguments {
   std::string out;
   std::int32_t new_tokens = 24;
   KeptLogits logits = KeptLogits::kLast;
-  std::optional<DType> dtype;  // none: as the device usually computes
+  std::optional<DType> dtype;  // unset = the default of the device
   ModelOptions model_options;
   run::ModelDevice device = run::ModelDevice::kCpu;
   std::string policy = "vllm_v1";
@@ -77,7 +77,7 @@ DType KvDTypeOf(const GenerateArguments& arguments) {
   return run::KvFormats(arguments.device, WeightDTypeOf(arguments)).front();
 }
 
-// The least KV cache that the prompts get without --kv-blocks: all of them, within a limit.
+// The number of KV blocks without --kv-blocks: room for all prompts, within a limit.
 std::int64_t BlocksAtLeast(const GenerateArguments& arguments, const ModelSpec& model,
                            const std::vector<exec::Generation>& generations) {
   std::int64_t all = 0;
@@ -92,7 +92,8 @@ std::int64_t BlocksAtLeast(const GenerateArguments& arguments, const ModelSpec& 
   return std::max(largest, std::min(all, exec::GenerationOptions{}.memory_bytes_max / block_bytes));
 }
 
-// Throws InputError (usage) where the device has no room for the ranks on it, `share` of the whole.
+// Throws InputError (usage) if the device has no room for its ranks, which have `share` of the
+// whole.
 void RequireRoomFor(const GenerateArguments& arguments, ModelSpec model,
                     const std::vector<exec::Generation>& generations, double share) {
   model.weight_dtype = WeightDTypeOf(arguments);
@@ -106,7 +107,7 @@ void RequireRoomFor(const GenerateArguments& arguments, ModelSpec model,
                    run::MemoryOf(arguments.device), share);
 }
 
-// Of all prompts at once where the policy has no limit.
+// The largest step: all prompts at once if the policy has no limit.
 exec::StepSizes LargestStep(PolicyConfig policy, const std::vector<exec::Generation>& generations) {
   ResolveContext(policy, exec::LongestSequence(generations));
   const PolicyTraits traits = TraitsOf(policy);
@@ -122,7 +123,7 @@ exec::StepSizes LargestStep(PolicyConfig policy, const std::vector<exec::Generat
           .sequences = within(requests, traits.sequences_per_step_max)};
 }
 
-// What rank 0 alone reads and writes.
+// The files that rank 0 alone reads and writes.
 struct Files {
   std::vector<Prompt> prompts;
   std::vector<exec::Generation> generations;
@@ -178,7 +179,8 @@ std::int32_t ThreadsOfARank(const GenerateArguments& arguments, std::int32_t ran
   return std::max(machine / ranks_here, 1);
 }
 
-// One rank's part, from loading to the end. False: another rank has failed and says why.
+// Runs one rank's part, from loading to the end. False if another rank has failed; that rank gives
+// the reason.
 bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& policy,
                     std::int32_t ranks_here, exec::Communicator& world, run::RunControl& control) {
   run::ComputedModel model;
@@ -220,7 +222,7 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
   return true;
 }
 
-// Processes where mpirun started several, threads of this one otherwise.
+// Runs the ranks: processes if mpirun started several, otherwise threads of this process.
 void Generate(const GenerateArguments& arguments, CommandContext& context) {
   TerminalControl control;
   const Duration timeout = DurationFromSeconds(arguments.rank_timeout_s);
@@ -254,116 +256,115 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
   if (!goes_on) context.exit_code = 1;
 }
 
-void AddModelAndDeviceOptions(CLI::App& command, GenerateArguments& arguments) {
-  command.add_option("--model", arguments.model, "Directory of config.json and safetensors")
-      ->required();
-  AddEnumOption<DType>(command, "--dtype", arguments.dtype,
-                       {{"fp32", DType::kFp32},
-                        {"bf16", DType::kBf16},
-                        {"fp16", DType::kFp16},
-                        {"int8", DType::kInt8},
-                        {"int4", DType::kInt4},
-                        {"fp8", DType::kFp8}},
-                       "Weight format: fp32 (default), bf16, int8 or int4 (layers only) on a CPU; "
-                       "bf16 (default), fp8 or int4 (both layers only) on CUDA. The KV cache "
-                       "has the same format, bf16 for int8, int4 and fp8");
+void AddModelAndDeviceOptions(CommandParser command, GenerateArguments& arguments) {
+  command.AddOption("--model", arguments.model, "Directory of config.json and safetensors")
+      .Required();
+  command.AddEnumOption<DType>(
+      "--dtype", arguments.dtype,
+      {{"fp32", DType::kFp32},
+       {"bf16", DType::kBf16},
+       {"fp16", DType::kFp16},
+       {"int8", DType::kInt8},
+       {"int4", DType::kInt4},
+       {"fp8", DType::kFp8}},
+      "Weight format: fp32 (default), bf16, int8 or int4 (layers only) on a CPU; "
+      "bf16 (default), fp8 or int4 (both layers only) on CUDA. The KV cache "
+      "has the same format, bf16 for int8, int4 and fp8");
   AddModelOptions(command, arguments.model_options);
-  AddEnumOption<run::ModelDevice>(
-      command, "--device", arguments.device,
+  command.AddEnumOption<run::ModelDevice>(
+      "--device", arguments.device,
       {{"cpu", run::ModelDevice::kCpu}, {"cuda", run::ModelDevice::kCuda}},
       "Device to compute on (default: cpu)");
   command
-      .add_option("--threads", arguments.threads,
-                  "Threads per rank (default: all cores, divided by the ranks on this machine)")
-      ->check(CLI::Range(1, 1024));
+      .AddOption("--threads", arguments.threads,
+                 "Threads per rank (default: all cores, divided by the ranks on this machine)")
+      .InRange(1, 1024);
 }
 
-void AddGridOptions(CLI::App& command, GenerateArguments& arguments) {
+void AddGridOptions(CommandParser command, GenerateArguments& arguments) {
   command
-      .add_option("--tensor-parallel", arguments.grid.tensor,
-                  "Ranks that share each layer: threads of this process, or the processes of "
-                  "mpirun -n RANKS twinserve generate ...")
-      ->check(CLI::Range(1, 1024));
+      .AddOption("--tensor-parallel", arguments.grid.tensor,
+                 "Ranks that share each layer: threads of this process, or the processes of "
+                 "mpirun -n RANKS twinserve generate ...")
+      .InRange(1, 1024);
   command
-      .add_option("--pipeline-parallel", arguments.grid.pipeline,
-                  "Pipeline stages; the policy decides how many steps are in flight")
-      ->check(CLI::Range(1, 1024));
+      .AddOption("--pipeline-parallel", arguments.grid.pipeline,
+                 "Pipeline stages; the policy decides how many steps are in flight")
+      .InRange(1, 1024);
   command
-      .add_option("--rank-timeout", arguments.rank_timeout_s,
-                  "Seconds that a rank waits for another rank before the run fails")
-      ->check(CLI::Range(0.1, 86400.0));
+      .AddOption("--rank-timeout", arguments.rank_timeout_s,
+                 "Seconds that a rank waits for another rank before the run fails")
+      .InRange(0.1, 86400.0);
 }
 
-void AddSamplingOptions(CLI::App& command, GenerateArguments& arguments) {
+void AddSamplingOptions(CommandParser command, GenerateArguments& arguments) {
   kernels::SamplingParameters& sampling = arguments.sampling;
   command
-      .add_option("--temperature", sampling.temperature,
-                  "Divides the logits before a token is drawn; 0 (default): always the most likely "
-                  "token")
-      ->check(CLI::Range(0.0, 1000.0));
-  command.add_option("--top-k", sampling.top_k, "Draw from the K most likely tokens; 0: from all")
-      ->check(CLI::Range(0, 1 << 30));
+      .AddOption("--temperature", sampling.temperature,
+                 "Divides the logits before a token is drawn; 0 (default): always the most likely "
+                 "token")
+      .InRange(0.0, 1000.0);
+  command.AddOption("--top-k", sampling.top_k, "Draw from the K most likely tokens; 0: from all")
+      .InRange(0, 1 << 30);
   command
-      .add_option("--top-p", sampling.top_p,
-                  "Draw from the fewest most likely tokens whose probabilities sum to P")
-      ->check(CLI::Range(1e-6, 1.0));
+      .AddOption("--top-p", sampling.top_p,
+                 "Draw from the fewest most likely tokens whose probabilities sum to P")
+      .InRange(1e-6, 1.0);
   command
-      .add_option("--min-p", sampling.min_p,
-                  "Draw from the tokens that have at least the share P of the largest probability")
-      ->check(CLI::Range(0.0, 1.0));
-  command.add_option(
-      "--seed", sampling.seed,
-      "Seed of the draws: equal seeds, prompts and prompt numbers give equal tokens");
+      .AddOption("--min-p", sampling.min_p,
+                 "Draw from the tokens that have at least the share P of the largest probability")
+      .InRange(0.0, 1.0);
+  command.AddOption("--seed", sampling.seed,
+                    "Seed of the draws: equal seeds, prompts and prompt numbers give equal tokens");
   command
-      .add_option("--logprobs", sampling.logprobs,
-                  "Write the log-probability of each token, and of the N most likely ones")
-      ->check(CLI::Range(0, kernels::kTopLogitsMax));
+      .AddOption("--logprobs", sampling.logprobs,
+                 "Write the log-probability of each token, and of the N most likely ones")
+      .InRange(0, kernels::kTopLogitsMax);
 }
 
-void AddServingOptions(CLI::App& command, GenerateArguments& arguments) {
-  command.add_option("--policy", arguments.policy, "Scheduling policy (default: vllm_v1)");
-  command.add_option("--policy-params", arguments.policy_params,
-                     "Parameters of the policy: a JSON object, with the original system's names");
-  command.add_option("--block-size", arguments.block_size, "Tokens per KV block")
-      ->check(CLI::Range(1, 65536));
+void AddServingOptions(CommandParser command, GenerateArguments& arguments) {
+  command.AddOption("--policy", arguments.policy, "Scheduling policy (default: vllm_v1)");
+  command.AddOption("--policy-params", arguments.policy_params,
+                    "Parameters of the policy: a JSON object, with the original system's names");
+  command.AddOption("--block-size", arguments.block_size, "Tokens per KV block").InRange(1, 65536);
   command
-      .add_option("--kv-blocks", arguments.kv_blocks,
-                  "KV blocks (default: enough for all prompts at once, up to 4 GiB)")
-      ->check(CLI::Range(1, 100'000'000));
-  command.add_option("--host-blocks", arguments.host_blocks, "KV blocks of swap space")
-      ->check(CLI::Range(0, 100'000'000));
+      .AddOption("--kv-blocks", arguments.kv_blocks,
+                 "KV blocks (default: enough for all prompts at once, up to 4 GiB)")
+      .InRange(1, 100'000'000);
+  command.AddOption("--host-blocks", arguments.host_blocks, "KV blocks of swap space")
+      .InRange(0, 100'000'000);
 }
 
 }  // namespace
 
-void AddGenerateCommand(CLI::App& app, CommandContext& context) {
+void AddGenerateCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "generate", "Generate tokens for given prompts with the real scheduler and executor");
-  AddModelAndDeviceOptions(*command, *arguments);
+  AddModelAndDeviceOptions(command, *arguments);
   command
-      ->add_option("--prompts", arguments->prompts,
-                   "Prompts: NDJSON, one {\"prompt\": i, \"token_ids\": [...]} per line")
-      ->required();
+      .AddOption("--prompts", arguments->prompts,
+                 "Prompts: NDJSON, one {\"prompt\": i, \"token_ids\": [...]} per line")
+      .Required();
   command
-      ->add_option("--out", arguments->out,
-                   "Output: NDJSON, one {\"prompt\": i, \"greedy\": [...], \"last_logits\": [...], "
-                   "\"all_logits\": [[...]]} per line; \"sampled\" instead of \"greedy\" where "
-                   "tokens are drawn; \"logprobs\": for each token a list of [token, logarithm], "
-                   "its own first")
-      ->required();
-  command->add_option("--max-new-tokens", arguments->new_tokens, "New tokens per prompt")
-      ->check(CLI::Range(1, 10'000'000));
-  AddEnumOption<KeptLogits>(
-      *command, "--logits", arguments->logits,
+      .AddOption("--out", arguments->out,
+                 "Output: NDJSON, one {\"prompt\": i, \"greedy\": [...], \"last_logits\": [...], "
+                 "\"all_logits\": [[...]]} per line; \"sampled\" instead of \"greedy\" where "
+                 "tokens are drawn; \"logprobs\": for each token a list of [token, logarithm], "
+                 "its own first")
+      .Required();
+  command.AddOption("--max-new-tokens", arguments->new_tokens, "New tokens per prompt")
+      .InRange(1, 10'000'000);
+  command.AddEnumOption<KeptLogits>(
+      "--logits", arguments->logits,
       {{"none", KeptLogits::kNone}, {"last", KeptLogits::kLast}, {"all", KeptLogits::kAll}},
       "Write the logits after the last prompt token (default), after all prompt tokens, or none");
-  command->add_flag("--stop-at-eos", arguments->stops_at_eos,
-                    "Stop after the model's end-of-sequence token");
-  AddSamplingOptions(*command, *arguments);
-  AddServingOptions(*command, *arguments);
-  AddGridOptions(*command, *arguments);
-  command->callback([arguments, &context] { Generate(*arguments, context); });
+  command.AddFlag("--stop-at-eos", arguments->stops_at_eos,
+                  "Stop after the model's end-of-sequence token");
+  AddSamplingOptions(command, *arguments);
+  AddServingOptions(command, *arguments);
+  AddGridOptions(command, *arguments);
+  command.OnCall([arguments, &context] { Generate(*arguments, context); });
 }
 
 }  // namespace twin::apps

@@ -76,7 +76,7 @@ void AppendNumber(float number, std::string& line) {
   line.append(digits.data(), end.ptr);
 }
 
-// append(element, line) for each one, between brackets and commas.
+// Calls append(element, line) for each element, and writes brackets and commas around the elements.
 template <class List, class Append>
 void AppendList(const List& list, std::string& line, const Append& append) {
   line += '[';

@@ -29,8 +29,8 @@ std::vector<Prompt> ReadPrompts(const std::string& path, const PromptLimits& lim
 
 // One line {"prompt": i, "greedy": [...], "last_logits": [...], "all_logits": [[...]]} with the
 // logits that were kept, in the shortest digits that read back as the same fp32; NaN and infinity
-// are null. "sampled" takes the place of "greedy" where the temperature is not 0. If asked for,
-// "logprobs" has for each token a list of [token, log-probability]: its own, then alternatives.
+// are null. If the temperature is not 0, "sampled" replaces "greedy". If asked for, "logprobs" has
+// for each token a list of [token, log-probability]: its own, then alternatives.
 std::string GenerationLine(std::int64_t number, const exec::Generation& generation,
                            exec::KeptLogits kept);
 

@@ -98,17 +98,17 @@ bool IsBf16(const sim::AttentionTable& table) {
   return table.compute_dtype == DType::kBf16 && table.kv_dtype == DType::kBf16;
 }
 
-// Of query and KV heads.
+// Number of pairs of query and KV heads from which a table can be a base.
 constexpr std::size_t kManyPairs = 20;
 
-// Whether others may be based on it.
+// Whether other tables may be based on this one.
 bool IsBase(const sim::AttentionTable& table, std::size_t pairs) {
   return IsBf16(table) && table.window == 0 && pairs >= kManyPairs;
 }
 
 bool IsMain(const sim::AttentionTable& table) { return table.head_dim == 128; }
 
-// Adds fits to a profile and remembers those that may be bases.
+// Adds fits to a profile and remembers the tables that may be bases.
 class TableWriter {
  public:
   TableWriter(sim::AttentionProfile& profile, AttentionImport& result)

@@ -1,4 +1,4 @@
-// Attention tables of a profile from measurements that others published.
+// Attention tables of a profile from published measurements.
 #pragma once
 
 #include <string>

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::int64_t kCollectiveRanksMax = 1 << 16;
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 50;
-// Neighboring payloads of one protocol differ by less; where protocols change, times rise for good.
+// Neighboring payloads of one protocol differ by less. Where protocols change, times rise and stay
+// high.
 constexpr double kSpike = 1.3;
 constexpr double kCollectiveUsMax = 1e12;
 constexpr double kSpreadMin = 0.05;
@@ -63,9 +64,9 @@ double FourDigits(double microseconds) {
   return std::round(microseconds / unit) * unit;
 }
 
-// A message takes no longer than larger ones, but for the noise of single measurements: times of
-// more than kSpike times both neighbors' are drawn from these; the smallest payload takes the time
-// of its one neighbor. REQUIRES: bytes ascend.
+// Removes the noise of single measurements, as no message takes longer than a larger one: a time of
+// more than kSpike times both neighbors' is interpolated between them; for the smallest payload,
+// the time of its one neighbor counts. REQUIRES: bytes ascend.
 void RemoveSpikes(sim::CollectiveCurve& curve) {
   const std::vector<double> measured = curve.microseconds;
   const std::size_t last = measured.size() - 1;

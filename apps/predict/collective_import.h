@@ -1,4 +1,4 @@
-// Curves of collectives of a profile from measurements that others published.
+// Curves of collectives of a profile from published measurements.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct CollectiveImport {
 // Reads a file of aiconfigurator's, comm_SYSTEM.csv, plain or gzip, with the columns impl, version,
 // op, num_gpus, bytes, latency_us. All versions and number formats of one implementation become one
 // curve, their geometric mean; its spread is their disagreement, at least 5 %. Implementations
-// without a captured graph (*_eager) are left out, and times of more than 1.3 times both neighbors'
-// replaced by what lies between these: noise, as no message takes longer than a larger one. Throws
+// without a captured graph (*_eager) are left out. A time of more than 1.3 times both neighbors' is
+// noise, as no message takes longer than a larger one: it is interpolated between them. Throws
 // InputError with file, line and field, and ends early as EndIfStopped() does.
 CollectiveImport ImportCollectives(const std::string& path, const RunControl& control);
 

@@ -44,7 +44,7 @@ struct LoadedSet {
   const StepSet* set = nullptr;
   std::unique_ptr<sim::StepModel> model;
   std::vector<StepRow> rows;
-  std::vector<double> rested;   // predicted with the prior, to tell idle times
+  std::vector<double> rested;   // predicted with the prior, to recognise idle times
   std::vector<double> weights;  // of the rows that are measured
 };
 
@@ -59,7 +59,7 @@ std::size_t KindOf(const StepTotals& totals) {
   return static_cast<std::size_t>(std::min<std::int64_t>(totals.prefill_items, 2));
 }
 
-// Weights, so that each kind of step counts as at most kIndependentSteps.
+// Sets weights, so that each kind of step counts as at most kIndependentSteps.
 void SetWeights(LoadedSet& loaded) {
   std::array<double, 3> counts{};
   for (const StepRow& row : loaded.rows) {
@@ -253,7 +253,7 @@ std::vector<RecordedStep> StepsOf(const sim::RecordedModel& model,
   return steps;
 }
 
-// What the fitted recordings of each model leave over; nothing of a model with few steps.
+// Corrections for models with fitted recordings, except models with few recorded steps.
 std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all,
                                                const sim::StepTerms& terms) {
   std::vector<sim::RecordedModel> models;
@@ -275,8 +275,9 @@ std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all
   return models;
 }
 
-// How far the recordings of a model are off. Where no recording has enough steps of one kind, they
-// are as far off as those of the other; where neither has, as the single steps are.
+// Sets how far the recordings of a model are off, by kind of step. A kind without enough steps
+// takes the value of the other kind; without enough steps of either, the errors of single steps
+// count.
 void SetSpreads(const std::vector<LoadedSet>& all, const std::vector<StepErrorRow>& errors,
                 sim::RecordedModel& model) {
   LastingErrors decodes;

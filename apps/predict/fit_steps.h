@@ -17,7 +17,7 @@
 
 namespace twin::run {
 
-// What a table of steps is for.
+// Use of a table of steps.
 enum class StepUse : std::uint8_t {
   kFit,     // the terms, and then the ratios of its model (recorded_model.h)
   kRatios,  // the ratios of its model alone
@@ -42,7 +42,7 @@ struct FittedTerm {
   std::string name;
   sim::StepTerm prior;
   sim::StepTerm fitted;
-  double identified = 0;  // 1 - variance with the data / without: 0 = the data says nothing
+  double identified = 0;  // 1 - variance with data / without: 0 = the data tells nothing
   // The term that it trades off with most, and their correlation.
   std::string partner;
   double correlation = 0;

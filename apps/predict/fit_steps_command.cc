@@ -38,7 +38,7 @@ void PrintErrors(const std::vector<run::StepErrorRow>& errors) {
   }
 }
 
-// What the file was fitted to, as comments.
+// Comment lines that name the recordings to which the file was fitted.
 std::string Provenance(const run::StepFit& fit) {
   std::string text =
       "# Fitted by `twinserve fit --steps`: use of each recording (fit: terms, and ratios of its "

@@ -40,7 +40,7 @@ constexpr Coefficient kCoefficients[] = {
     {&C::weight_copies, 0.9, 12},     {&C::resident_bytes_per_s, 6e9, 100e9}};
 constexpr Coefficient kQuantization[] = {{&C::quantize_s, 0, 20e-6}, {&C::quantize_passes, 0, 20}};
 
-// To 4 digits, as files hold it.
+// Rounds to 4 digits, as in files.
 double Rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
 
 bool IsQuantized(sim::GemmFormat format) {
@@ -105,7 +105,7 @@ sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows
   std::vector<double> errors = GemmFitErrors(hardware, fit.coefficients, rows);
   for (double& error : errors) error = std::abs(error);
   fit.log_sd = Rounded(Quantile(std::move(errors), 0.9) / kErrorsAtP90);
-  // As many coefficients meet so few rows whatever they are.
+  // So many coefficients match so few rows by chance.
   if (rows.size() < 2 * free.size()) fit.log_sd = std::max(fit.log_sd, sim::kUnmeasuredGemmSd);
   return fit;
 }

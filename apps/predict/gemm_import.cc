@@ -21,9 +21,9 @@ namespace {
 
 constexpr std::size_t kLeastM = 3;
 constexpr std::size_t kLeastShapes = 4;
-// From this number of (n, k) on, neighbours say more than the closed form.
+// From this number of (n, k) on, neighbours predict better than the closed form.
 constexpr std::size_t kManyShapes = 40;
-// Shapes of one model resemble each other more than those of another.
+// Shapes of one model resemble each other more than shapes of different models.
 constexpr double kFewShapesFactor = 2;
 
 using Shape = std::pair<std::int64_t, std::int64_t>;
@@ -86,8 +86,8 @@ sim::GemmTable MakeTable(const HardwareSpec& hardware, const sim::GemmFit& fit,
   return table;
 }
 
-// The exponent that makes the errors of interpolation least. The logarithm of the closed form is
-// linear in it, and so are the errors.
+// The exponent with the smallest errors of interpolation. The logarithm of the closed form is
+// linear in the exponent, and so are the errors.
 double FitWholeWaves(const HardwareSpec& hardware, sim::GemmFit fit,
                      const std::map<sim::KernelLibrary, Curves>& libraries,
                      const RunControl& control) {
@@ -110,7 +110,7 @@ std::vector<const sim::GemmTable*> PointersTo(const std::vector<sim::GemmTable>&
   return pointers;
 }
 
-// The interpolation that predicts (n, k) best that were left out.
+// The interpolation that best predicts (n, k) that are left out.
 void ChooseBetweenShapes(sim::GemmTable& table, const std::vector<sim::GemmTable>& tables,
                          const RunControl& control) {
   sim::GemmBetweenShapes best = table.between_shapes;
@@ -126,7 +126,7 @@ void ChooseBetweenShapes(sim::GemmTable& table, const std::vector<sim::GemmTable
   table.between_shapes = best;
 }
 
-// The densest table of those that have more m than `table`, or null.
+// The densest of the tables that have more m than `table`, or null.
 const sim::GemmTable* DenserThan(const sim::GemmTable& table,
                                  const std::vector<sim::GemmTable>& tables) {
   const sim::GemmTable* densest = nullptr;
@@ -137,7 +137,7 @@ const sim::GemmTable* DenserThan(const sim::GemmTable& table,
   return densest;
 }
 
-// How much the densest table says about m that `table` lacks.
+// How much weight the densest table gets for m that `table` lacks.
 void ChooseTrend(sim::GemmTable& table, const sim::GemmTable* trend, const RunControl& control) {
   if (trend == nullptr) return;
   table.trend_library = trend->library;
@@ -246,7 +246,7 @@ void ImportFormat(const HardwareSpec& hardware, const std::vector<GemmRow>& rows
   std::ranges::move(tables, std::back_inserter(result.profile.tables));
 }
 
-// The calls of each library's measurements; single ones where nothing is said of it.
+// How each library's calls were measured; single calls where `rows` does not say.
 void SetCalls(const GemmRows& rows, sim::GemmProfile& profile) {
   for (sim::GemmTable& table : profile.tables) {
     const auto found = rows.calls.find(table.library);

@@ -14,7 +14,7 @@ namespace twin::run {
 
 struct GemmTableErrors {
   ImportError closed_form;     // of all rows
-  ImportError left_out_shape;  // each (n, k) interpolated from the others
+  ImportError left_out_shape;  // each (n, k) interpolated from the other (n, k)
   ImportError left_out_m;      // each m but the first and last; of this library alone
 };
 
@@ -31,7 +31,7 @@ struct GemmImport {
 // Throws InputError (data) without rows, and ends early as EndIfStopped() does.
 GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunControl& control);
 
-// The content of the file; `origin` is the first line of its comment.
+// Returns the content of gemm.textproto; `origin` is the first line of its comment.
 std::string WriteGemmImport(const GemmImport& import, const GemmRows& rows,
                             const std::string& origin);
 

@@ -15,7 +15,7 @@ namespace twin::run {
 namespace {
 
 constexpr double kDeviationsAtP90 = 1.645;
-// Shares from 0 to 1 that are tried, less one.
+// Number of steps between 0 and 1 in which shares are tried.
 constexpr int kShareSteps = 50;
 constexpr double kLeastGain = 0.01;
 
@@ -35,7 +35,7 @@ std::vector<double> AtShare(const std::vector<double>& none, const std::vector<d
   return errors;
 }
 
-// Each m but the first and last of one (n, k).
+// Errors of each m but the first and last of one (n, k).
 void JudgeTokens(const sim::GemmTable& table, const std::vector<double>& own,
                  const sim::GemmTokenWeights* tokens, const std::vector<double>& trend,
                  GemmJudged& judged) {
@@ -69,7 +69,7 @@ void GemmJudged::Add(std::int64_t m, double log, double variance) {
 std::vector<double> GemmJudged::Deviations() const {
   std::vector<double> all;
   for (const std::vector<double>& range : in_deviations) {
-    // To three digits, as files hold it.
+    // Rounds to three digits, as in files.
     all.push_back(std::round(1e3 * QuantileOrZero(range, 0.9) / kDeviationsAtP90) / 1e3);
   }
   return all;

@@ -1,4 +1,4 @@
-// How well a table of matrix products predicts what it holds, if it did not hold it.
+// Errors of a table of matrix products for rows that are left out of it.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace twin::run {
 
-// Relative errors: of the absolute value, and of the middle prediction.
+// Relative errors: quantiles of their absolute values, and the bias of the middle prediction.
 struct ImportError {
   std::int64_t rows = 0;
   double median = 0;
@@ -19,30 +19,31 @@ struct ImportError {
   double bias = 0;
 };
 
-// Of logarithms of predicted over measured times.
+// Errors from logarithms of predicted over measured times.
 ImportError ImportErrorOf(const std::vector<double>& logs);
 
 // Errors of interpolation: logarithms of predicted over measured times.
 struct GemmJudged {
   std::vector<double> logs;
-  // By range of m, absolute, over the deviation of kriging.
+  // By range of m: absolute errors divided by the deviation of kriging.
   std::array<std::vector<double>, sim::kGemmRanges> in_deviations;
 
   void Add(std::int64_t m, double log, double variance);
-  // GemmTable's shape_sd or m_sd: what makes 90 % of the errors lie in their intervals.
+  // GemmTable's shape_sd or m_sd: the deviations with which 90 % of the errors lie in their
+  // intervals.
   [[nodiscard]] std::vector<double> Deviations() const;
 };
 
-// Of each (n, k), and of each m but the first and last, left out of a table.
+// Errors where each (n, k), and each m but the first and last, is left out of a table.
 struct GemmLeftOut {
   GemmJudged shapes;
   GemmJudged tokens;
 };
 
-// Tables of other libraries that a table may take into account, whole.
+// Tables of other libraries that a table may take into account. Nothing is left out of them.
 struct GemmOthers {
   std::span<const sim::GemmTable* const> pool = {};  // counts for the errors of (n, k) alone
-  const sim::GemmTable* trend = nullptr;             // for those of m alone; null: none
+  const sim::GemmTable* trend = nullptr;             // for the errors of m alone; null: none
 };
 
 // Ends early as EndIfStopped() does.
@@ -53,9 +54,9 @@ GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const RunControl& control,
 // has to pass it: one that gains less on isolated products has cost as much on recorded steps.
 bool IsGain(const std::vector<double>& without, const std::vector<double>& with);
 
-// The share of a change, from 0 to 1, that makes the mean absolute error least, where errors are
-// linear in it: `none` and `whole` are those at 0 and 1. 0 unless it is a gain (IsGain).
-// REQUIRES: equally many of both, one or more.
+// The share of a change, from 0 to 1, with the least mean absolute error, where errors are linear
+// in the share: `none` and `whole` are the errors at 0 and 1. 0 unless the change is a gain
+// (IsGain). REQUIRES: equally many of both, one or more.
 double BestShare(const std::vector<double>& none, const std::vector<double>& whole);
 
 }  // namespace twin::run

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "apps/predict/gemm_predictor.h"
 #include "apps/predict/operation_predictor.h"
 #include "core/files/csv.h"
 #include "run/run_control.h"

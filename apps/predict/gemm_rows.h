@@ -23,7 +23,8 @@ struct GemmRow {
 struct GemmRows {
   std::vector<GemmRow> rows;
   std::vector<std::string> versions;  // "vllm 0.24.0", in the order of the file
-  // How each library was measured, which the file does not say; none: single calls.
+  // How each library was measured, which the file does not state; a library without an entry:
+  // single calls.
   std::map<sim::KernelLibrary, sim::BackToBackCalls> calls = {};
 };
 

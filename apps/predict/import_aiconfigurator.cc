@@ -1,5 +1,3 @@
-#include "apps/predict/import_aiconfigurator.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "apps/predict/collective_import.h"
 #include "apps/predict/gemm_import.h"
 #include "apps/predict/gemm_rows.h"
+#include "apps/predict/import_databases.h"
 #include "apps/predict/moe_import.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
@@ -85,8 +84,8 @@ std::vector<Table> TablesOf(const std::filesystem::path& folder, std::string_vie
   return tables;
 }
 
-// Its benchmark warms up with 3 replays of a graph and times 6. TensorRT-LLM has a collector of its
-// own, whose times per product do not rise with the length of a call.
+// aiconfigurator's benchmark warms up with 3 replays of a graph and times 6. TensorRT-LLM has a
+// collector of its own, whose times per product do not rise with the length of a call.
 constexpr sim::BackToBackCalls kCalls{.untimed = 3, .timed = 6};
 
 void ImportGemmTables(const std::vector<Table>& tables, ProfileOutput& out, RunControl& control) {
@@ -112,7 +111,7 @@ void ImportMoeTables(const std::vector<Table>& tables, ProfileOutput& out, RunCo
   }
 }
 
-// Both kinds of one system go into one file.
+// Context and generation attention of one system go into one file.
 void ImportAttentionTables(const std::vector<Table>& context, const std::vector<Table>& generation,
                            ProfileOutput& out, RunControl& control) {
   std::map<std::string, std::pair<sim::DeviceProfile, std::string>> profiles;

@@ -3,9 +3,7 @@
 #include <string>
 
 #include "apps/commands.h"
-#include "apps/predict/import_aiconfigurator.h"
-#include "apps/predict/import_llmservingsim.h"
-#include "apps/predict/import_vidur.h"
+#include "apps/predict/import_databases.h"
 #include "apps/terminal_control.h"
 
 namespace twin::apps {
@@ -16,41 +14,41 @@ struct ImportArguments {
   std::string out;
 };
 
-void AddAiconfiguratorCommand(CLI::App& import) {
+void AddAiconfiguratorCommand(CommandParser import) {
   auto arguments = std::make_shared<ImportArguments>();
-  CLI::App* command = import.add_subcommand(
+  CommandParser command = import.AddCommand(
       "aiconfigurator", "Profiles from tables of NVIDIA aiconfigurator: gemm_SYSTEM.csv[.gz]");
-  command->add_option("DIR", arguments->folder, "The folder of the tables")->required();
-  command->add_option("--out", arguments->out, "The folder that gets one folder per device")
-      ->required();
-  command->callback([arguments] {
+  command.AddOption("DIR", arguments->folder, "The folder of the tables").Required();
+  command.AddOption("--out", arguments->out, "The folder that gets one folder per device")
+      .Required();
+  command.OnCall([arguments] {
     TerminalControl control;
     run::ImportAiconfigurator(arguments->folder, arguments->out, control);
   });
 }
 
-void AddLlmServingSimCommand(CLI::App& import) {
+void AddLlmServingSimCommand(CommandParser import) {
   auto arguments = std::make_shared<ImportArguments>();
-  CLI::App* command = import.add_subcommand(
+  CommandParser command = import.AddCommand(
       "llmservingsim",
       "Profiles from layer profiles of LLMServingSim: profile_DEVICE_MODEL_dense.csv[.gz]");
-  command->add_option("DIR", arguments->folder, "The folder of the tables")->required();
-  command->add_option("--out", arguments->out, "The folder that gets one folder per device")
-      ->required();
-  command->callback([arguments] {
+  command.AddOption("DIR", arguments->folder, "The folder of the tables").Required();
+  command.AddOption("--out", arguments->out, "The folder that gets one folder per device")
+      .Required();
+  command.OnCall([arguments] {
     TerminalControl control;
     run::ImportLlmServingSim(arguments->folder, arguments->out, control);
   });
 }
 
-void AddVidurCommand(CLI::App& import) {
+void AddVidurCommand(CommandParser import) {
   auto arguments = std::make_shared<ImportArguments>();
-  CLI::App* command = import.add_subcommand(
+  CommandParser command = import.AddCommand(
       "vidur", "Profiles from Vidur's tables: dense_ops, attention, network .csv[.gz]");
-  command->add_option("DIR", arguments->folder, "The folder of the tables")->required();
-  command->add_option("--out", arguments->out, "The folder that gets one folder per device")
-      ->required();
-  command->callback([arguments] {
+  command.AddOption("DIR", arguments->folder, "The folder of the tables").Required();
+  command.AddOption("--out", arguments->out, "The folder that gets one folder per device")
+      .Required();
+  command.OnCall([arguments] {
     TerminalControl control;
     run::ImportVidur(arguments->folder, arguments->out, control);
   });
@@ -58,13 +56,13 @@ void AddVidurCommand(CLI::App& import) {
 
 }  // namespace
 
-void AddImportCommand(CLI::App& app, CommandContext& /*context*/) {
-  CLI::App* import =
-      app.add_subcommand("import", "Turn a public database of measurements into device profiles");
-  import->require_subcommand(1);
-  AddAiconfiguratorCommand(*import);
-  AddLlmServingSimCommand(*import);
-  AddVidurCommand(*import);
+void AddImportCommand(CommandParser app, CommandContext& /*context*/) {
+  CommandParser import =
+      app.AddCommand("import", "Turn a public database of measurements into device profiles");
+  import.RequireCommand();
+  AddAiconfiguratorCommand(import);
+  AddLlmServingSimCommand(import);
+  AddVidurCommand(import);
 }
 
 }  // namespace twin::apps

@@ -1,5 +1,3 @@
-#include "apps/predict/import_llmservingsim.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "apps/predict/gemm_import.h"
 #include "apps/predict/gemm_rows.h"
+#include "apps/predict/import_databases.h"
 #include "apps/predict/layer_attention_import.h"
 #include "apps/predict/memory_bound_fit.h"
 #include "apps/predict/profile_output.h"

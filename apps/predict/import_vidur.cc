@@ -1,5 +1,3 @@
-#include "apps/predict/import_vidur.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "apps/predict/gemm_import.h"
+#include "apps/predict/import_databases.h"
 #include "apps/predict/layer_attention_import.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
@@ -192,7 +191,7 @@ bool HasBothKinds(const std::vector<LayerCall>& calls) {
   return prompts > 0 && prompts < std::ssize(calls);
 }
 
-// Adds the tables and grids of `more`, whose indices are those of its own lists.
+// Adds the tables and grids of `more`, whose indices refer to its own lists.
 void Append(const sim::AttentionProfile& more, sim::AttentionProfile& profile) {
   const auto grids = static_cast<std::uint32_t>(profile.grids.size());
   const auto tables = static_cast<std::int32_t>(profile.tables.size());

@@ -29,9 +29,9 @@ struct LayerAttentionImport {
   std::vector<std::string> report;
 };
 
-// Calls of one kind become tables; of repeated calls the last counts. Chunks behind a context shape
+// Calls of one kind become tables; of repeated calls the last counts. Chunks after a context shape
 // the closed form. Calls of both kinds say whether the kernel packs heads, shape the closed form if
-// it does not, and give the factor on decodes in them: all by least mean absolute logarithm. Throws
+// it does not, and give the factor on their decodes: all by least mean absolute logarithm. Throws
 // InputError(`source`) without calls of chunks alone or of decodes alone, or if query heads are no
 // multiple of KV heads, and ends early as EndIfStopped() does.
 LayerAttentionImport ImportLayerAttention(const HardwareSpec& hardware, std::int32_t head_dim,

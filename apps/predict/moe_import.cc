@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/predict/gemm_predictor.h"
+#include "apps/predict/operation_predictor.h"
 #include "apps/predict/simplex_search.h"
 #include "config/profile_folder.h"
 #include "core/files/csv.h"
@@ -141,7 +141,7 @@ double ErrorOf(const HardwareSpec& hardware, const sim::MoeProfile& profile, con
   return std::log(model.At(row.tokens, sim::MoeRouting::kRandom).seconds / row.seconds);
 }
 
-// Means by tokens; linear between those that were measured.
+// Means by tokens; linear between measured numbers of tokens.
 std::vector<double> CurveOver(const std::vector<std::uint32_t>& tokens,
                               const std::map<std::int64_t, std::vector<double>>& log_ratios) {
   std::vector<double> curve;

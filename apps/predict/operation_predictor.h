@@ -1,6 +1,8 @@
-// Turns rows of an operation table into questions to the operation models, one file per model.
+// Turns rows of an operation table into questions to the operation models.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "core/hardware_spec.h"
 #include "sim/devices/operations/device_profile.h"
 #include "sim/devices/operations/estimate.h"
+#include "sim/devices/operations/gemm_profile.h"
 #include "sim/devices/operations/kernel_library.h"
 
 namespace twin::run {
@@ -30,5 +33,22 @@ inline sim::KernelLibrary LibraryOf(const CsvTable& row) {
       {"trtllm", sim::KernelLibrary::kTrtllm}};
   return row.Word("backend", words, sim::KernelLibrary::kVllm);
 }
+
+// Upper limit of m, n and k.
+inline constexpr std::int64_t kGemmSizeMax = std::int64_t{1} << 24;
+
+// The format that the column names; bf16 without it.
+sim::GemmFormat GemmFormatOf(const CsvTable& row, std::string_view column = "dtype");
+
+std::unique_ptr<OperationPredictor> MakeGemmPredictor(const HardwareSpec& hardware,
+                                                      const sim::DeviceProfile& profile);
+
+// Prompts without past context: num_heads, num_kv_heads, head_dim, batch, seq_len.
+std::unique_ptr<OperationPredictor> MakeContextAttentionPredictor(
+    const HardwareSpec& hardware, const sim::DeviceProfile& profile);
+
+// One new token per sequence: num_heads, num_kv_heads, head_dim, batch, kv_len.
+std::unique_ptr<OperationPredictor> MakeGenerationAttentionPredictor(
+    const HardwareSpec& hardware, const sim::DeviceProfile& profile);
 
 }  // namespace twin::run

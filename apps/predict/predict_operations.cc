@@ -4,8 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "apps/predict/attention_predictor.h"
-#include "apps/predict/gemm_predictor.h"
+#include "apps/predict/operation_predictor.h"
 #include "apps/predict/prediction_file.h"
 #include "core/check.h"
 #include "core/files/csv.h"

@@ -1,10 +1,14 @@
-// Predicts how long the steps of a table take.
+// Predicts how long the steps of a table take, and where the time of a step or a run goes.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "apps/predict/predict_operations.h"
 #include "core/model_spec.h"
+#include "sched/step_plan.h"
 #include "sim/devices/step_model.h"
 
 namespace twin::run {
@@ -14,5 +18,20 @@ namespace twin::run {
 // Throws InputError with file, line and field, and ends early as EndIfStopped() does.
 std::uint64_t PredictSteps(const sim::StepModel& model, const OperationTableFiles& files,
                            RunControl& control);
+
+struct BreakdownRow {
+  std::string name;
+  double seconds = 0;
+  double log_sd = 0;  // spread of the model; 0 if unknown
+};
+
+// The classes of operations of all stages, then `gap` (host and launches that show) and `clocks`
+// (lower clocks of a warm device). Rows without time are left out. REQUIRES: the step has work.
+std::vector<BreakdownRow> BreakDownStep(const sim::StepModel& model, const StepTotals& totals,
+                                        double heat);
+
+// The parts of all steps of a run, summed up from its parts.csv. Throws InputError: (usage) if the
+// run has none, (data) if it is damaged.
+std::vector<BreakdownRow> BreakDownRun(const std::filesystem::path& run);
 
 }  // namespace twin::run

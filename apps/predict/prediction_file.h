@@ -11,12 +11,12 @@
 
 namespace twin::run {
 
-// Three columns behind those of the table: predicted_us, predicted_low_us and predicted_high_us,
-// the median and the 90 % interval. The table's own of these names are left out.
+// A copy of a table with three more columns at the end: predicted_us, predicted_low_us and
+// predicted_high_us, the median and the 90 % interval. The table's own columns of these names are
+// left out.
 class PredictionFile {
  public:
-  // Borrows the table. The file appears with Commit() (core/files/compressible_file.h, whose errors
-  // these are).
+  // Borrows the table. The file appears with Commit(). Throws as core/files/compressible_file.h.
   PredictionFile(const std::filesystem::path& path, const CsvTable& table);
 
   // Writes the table's row with these times, in microseconds.
@@ -24,7 +24,7 @@ class PredictionFile {
   void Commit() { file_.Commit(); }
 
  private:
-  // The cells of the table that the copy has.
+  // Cells of the current row in the columns that the copy keeps.
   template <class Text>
   void AddKept(const std::vector<Text>& cells);
   void EndLine();

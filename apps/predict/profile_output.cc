@@ -13,7 +13,7 @@
 namespace twin::run {
 namespace {
 
-// Fields of a table at the values that a reader takes where they are absent.
+// Fields of a table with the values that a reader assumes where they are absent.
 constexpr std::string_view kDefaults[] = {"  compute_dtype: bf16",
                                           "  kv_dtype: bf16",
                                           "  window: 0",

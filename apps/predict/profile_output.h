@@ -11,8 +11,9 @@
 
 namespace twin::run {
 
-// The same part in less space: repeated `rows` as one list, and without fields of attention tables
-// that have their defaults. REQUIRES: `text` ends with a line break, and holds none within values.
+// Writes a part of a profile in less space: repeated `rows` as one list, and without fields of
+// attention tables that have their defaults. REQUIRES: `text` ends with a line break, and holds
+// none within values.
 std::string CompactProfileText(std::string_view text);
 
 // Collects the files of an import, which all appear when it ends: an import that fails leaves a

@@ -10,14 +10,14 @@ namespace {
 
 constexpr double kRecordingSteps = 400;
 constexpr double kStepsWithoutError = 5;
-// By which recordings of one model and load differ (Qwen3-14B on H100, root mean square).
+// Difference between recordings of one model and load (Qwen3-14B on H100, root mean square).
 constexpr double kRecordingSd = 0.0075;
 constexpr double kExactRows = 64;
 constexpr double kBinsPerOctave = 4;
-constexpr double kRowDigits = 100;  // of what is written: hundredths of a row
+constexpr double kRowDigits = 100;  // digits of written rows: hundredths
 constexpr double kRatioDigits = 1e5;
 
-// Steps of about as many rows.
+// Steps with about the same number of rows.
 struct RowsBin {
   double log2_rows = 0;  // sum
   double count = 0;
@@ -37,10 +37,11 @@ double UpperMedian(std::vector<double> values) {
   return *middle;
 }
 
-// Never -0.
+// Rounds to a fraction 1 / `digits`, and never to -0.
 double Rounded(double value, double digits) { return std::round(value * digits) / digits + 0.0; }
 
-// Nothing of what recordings differ by themselves, all of twice as much.
+// The part of a ratio that counts: nothing of a ratio as small as the difference between
+// recordings, all of one twice as large.
 double Firm(double log_ratio) {
   const double size = std::abs(log_ratio);
   if (size >= 2 * kRecordingSd) return log_ratio;

@@ -1,5 +1,5 @@
-// What recorded steps of a model leave over when the terms of all models are fitted
-// (sim/devices/recorded_model.h).
+// Fits the corrections of sim/devices/recorded_model.h to recorded steps, after the terms of all
+// models were fitted.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct RecordedStep {
 // Sets the ratios and the range of `model` to what `steps` say. At each number of rows, from 64 on
 // in quarters of an octave, it takes the mean of the recordings' medians. A recording counts there
 // as at most 400 steps, and 5 steps without any error are added. Ratios of less than 0.75 %, by
-// which recordings of one model and load differ, count as none, those of 1.5 % and more as they
-// are, and those between in proportion.
+// which recordings of one model and load differ, count as none. Ratios of 1.5 % and more count
+// fully, and ratios in between in proportion.
 void SetRecordedSteps(std::span<const RecordedStep> steps, sim::RecordedModel& model);
 
 // The squared mean errors of recordings, of steps of one kind.
@@ -31,8 +31,8 @@ class LastingErrors {
   void Add(bool held_out, double error);
 
   [[nodiscard]] bool any() const { return fitted_.count + held_out_.count > 0; }
-  // Root mean square of the fitted recordings or of those held out, whichever is more; at least
-  // 0.75 %, as several tables may be of one recording.
+  // Root mean square of the fitted recordings or of the recordings held out, whichever is more; at
+  // least 0.75 %, as several tables may be of one recording.
   [[nodiscard]] double Sd() const;
 
  private:

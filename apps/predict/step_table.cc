@@ -10,7 +10,7 @@ namespace twin::run {
 namespace {
 
 constexpr std::int64_t kStepTokensMax = std::int64_t{1} << 40;
-// A row that ends later than this many predicted times after the row before began after a rest.
+// A step began after a rest if it ends more than this many predicted times after the row before.
 constexpr double kIdleFactor = 1.7;
 
 std::int64_t Count(const CsvTable& table, std::string_view column) {
@@ -44,7 +44,7 @@ StepRow ReadStepRow(const CsvTable& table) {
       std::max(Count(table, "decode_context_tokens"), totals.decode_items);
   totals.prefill_items = Count(table, "prefill_reqs");
   totals.prefill_tokens = std::max(Count(table, "prefill_tokens"), totals.prefill_items);
-  // A recorder that counts prompts where they end has steps of chunks alone.
+  // A recorder that counts a prompt in its last step writes steps with chunks and no prompt.
   const std::int64_t ended = totals.prefill_items;
   if (totals.prefill_tokens > 0) totals.prefill_items = std::max<std::int64_t>(ended, 1);
   if (totals.decode_items == 0) totals.decode_context_tokens = 0;

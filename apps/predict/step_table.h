@@ -1,12 +1,12 @@
-// A table of steps: what each of them computed, and perhaps when.
+// A table of steps: the work of each step, and perhaps its time.
 //
 // Columns: decode_reqs, decode_context_tokens, prefill_reqs, prefill_tokens. Optional:
 //   prefill_context_tokens  keys that the chunks read, themselves included; without it, chunks
 //                           start at the beginning of their prompts
-//   duty                    heat of the device at the begin of the step, 0 = rested to 1
+//   duty                    recent load of the device at the begin of the step, 0 (idle) to 1
 //   t_us                    end of the step; then rows are one run, in its order, and give the
 //                           device its state, unless there is a column `duty`
-//   iter_us, clean          measured time of the step, and 1 if it is a whole one (fits)
+//   iter_us, clean          measured time of the step, and 1 if the step is whole (for fits)
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct StepRow {
 // Columns that every table has.
 const std::vector<std::string_view>& StepTableColumns();
 
-// The current row. Throws InputError with file, line and field.
+// Reads the current row. Throws InputError with file, line and field.
 StepRow ReadStepRow(const CsvTable& table);
 
 // Follows the state of a device through the rows of a table.
@@ -43,8 +43,8 @@ class StepTimeline {
     double last_step = 0;  // seconds; 0: none, or the device was idle
   };
 
-  // Where the step of `row` begins, if it takes about `predicted_s`: behind the row before, unless
-  // the device must have been idle between them.
+  // The state in which the step of `row` begins, if it takes about `predicted_s`: directly after
+  // the row before, unless the device must have been idle between them.
   [[nodiscard]] Begin BeginOf(const StepRow& row, const sim::HeatMemory& memory,
                               double predicted_s) const;
   // Moves to the end of the row, whose load is `load`.

@@ -30,8 +30,8 @@ namespace {
 
 struct BenchArguments {
   run::MeasuredModelOptions model;
-  std::vector<std::string> dtypes = {""};  // the usual one of the device
-  std::string kv_dtype;                    // empty: the usual one beside the weights
+  std::vector<std::string> dtypes = {""};  // empty = the default of the device
+  std::string kv_dtype;                    // empty = the default for the weights
   std::int32_t prefill = 512;
   std::int32_t decode = 32;
   std::vector<std::int32_t> batches = {1, 4, 16};
@@ -39,7 +39,7 @@ struct BenchArguments {
   std::int32_t block_size = 16;
   double seconds_max = 20;
   bool ceilings = false;
-  std::string kernel_times;  // a file; empty: not measured
+  std::string kernel_times;  // a file; empty = not measured
   std::string format = "table";
 };
 
@@ -47,11 +47,11 @@ struct Measurement {
   std::string phase;
   std::int32_t batch = 0;
   std::int64_t tokens = 0;  // of one repeat
-  double flops = 0;         // likewise
+  double flops = 0;         // of one repeat
   double bytes = 0;
-  std::int32_t steps = 1;  // likewise
+  std::int32_t steps = 1;  // of one repeat
   exec::Spread seconds;    // from the launch of steps until their results are on the host
-  // On the device alone, by events; of a CPU the same without the assembly of inputs.
+  // Seconds on the device alone, by events. On a CPU, `seconds` without the assembly of inputs.
   exec::Spread device_seconds;
 };
 
@@ -62,7 +62,7 @@ exec::RepeatRule RuleOf(const BenchArguments& arguments) {
           .relative_error = 0.01};
 }
 
-// Repeats of some steps.
+// Times of a number of repeats.
 struct StepTimes {
   exec::Spread seconds;
   exec::Spread device_seconds;
@@ -116,7 +116,7 @@ Measurement MeasureDecode(const BenchArguments& arguments, std::int32_t batch,
   return result;
 }
 
-// What the device can do at most.
+// The peak rates of the device.
 struct DeviceCeilings {
   std::string heading;
   double flops_per_s = 0;
@@ -211,7 +211,7 @@ class BenchOutput {
   std::optional<DeviceCeilings> ceilings_;
 };
 
-// Positions that the longest sequence takes.
+// The number of positions of the longest sequence.
 std::int32_t PositionsOf(const BenchArguments& arguments, const ModelConfig& config) {
   const std::int64_t decoded =
       arguments.decode > 0 ? std::int64_t{arguments.context} + arguments.decode : 0;
@@ -308,43 +308,42 @@ void Bench(const BenchArguments& arguments) {
 
 }  // namespace
 
-void AddBenchCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddBenchCommand(CommandParser app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* command = app.add_subcommand(
-      "bench", "Speed of the executor: prefill and decode, beside the machine's ceilings");
-  AddMeasuredModelOptions(*command, arguments->model);
+  CommandParser command = app.AddCommand(
+      "bench", "Measure the executor's speed of prefill and decode, beside the machine's ceilings");
+  AddMeasuredModelOptions(command, arguments->model);
   command
-      ->add_option(
-          "--dtype", arguments->dtypes,
-          "Weights: fp32, bf16, int8, int4 on a CPU, bf16, fp8, int4 on CUDA (fp8, int4: of "
-          "layers, the rest bf16); several by commas; default: the first of them")
-      ->delimiter(',');
-  command->add_option(
+      .AddOption("--dtype", arguments->dtypes,
+                 "Weights: fp32, bf16, int8, int4 on a CPU, bf16, fp8, int4 on CUDA (fp8, int4: of "
+                 "layers, the rest bf16); several by commas; default: the first of them")
+      .SplitAt(',');
+  command.AddOption(
       "--kv-dtype", arguments->kv_dtype,
       "KV cache: on a CPU fp32 or bf16, default fp32 for fp32 weights, bf16 otherwise; "
       "on CUDA bf16");
-  command->add_option("--prefill", arguments->prefill, "Tokens of the prompt; 0: no prefill")
-      ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--decode", arguments->decode, "Decode steps of a repeat; 0: no decode")
-      ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--batch", arguments->batches, "Requests that decode together, by commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 65536));
+  command.AddOption("--prefill", arguments->prefill, "Tokens of the prompt; 0: no prefill")
+      .InRange(0, 1'000'000);
+  command.AddOption("--decode", arguments->decode, "Decode steps of a repeat; 0: no decode")
+      .InRange(0, 1'000'000);
+  command.AddOption("--batch", arguments->batches, "Requests that decode together, by commas")
+      .SplitAt(',')
+      .InRange(1, 65536);
+  command.AddOption("--context", arguments->context, "Tokens in the cache before the first decode")
+      .InRange(0, 1'000'000);
+  command.AddOption("--block-size", arguments->block_size, "Tokens per KV block").InRange(1, 65536);
+  command.AddOption("--seconds", arguments->seconds_max, "Longest time of one measurement")
+      .InRange(0.01, 3600.0);
+  command.AddFlag("--ceilings", arguments->ceilings,
+                  "Measure the machine's ceilings for JSON too; tables always show them");
+  command.AddOption("--kernel-times", arguments->kernel_times,
+                    "Write the time of each kernel of a step, and the gap before it, to this CSV "
+                    "file, and measure nothing else. Needs --device cuda and CUPTI");
   command
-      ->add_option("--context", arguments->context, "Tokens in the cache before the first decode")
-      ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--block-size", arguments->block_size, "Tokens per KV block")
-      ->check(CLI::Range(1, 65536));
-  command->add_option("--seconds", arguments->seconds_max, "Longest repeating of one measurement")
-      ->check(CLI::Range(0.01, 3600.0));
-  command->add_flag("--ceilings", arguments->ceilings,
-                    "Measure the machine's ceilings for JSON too; tables always show them");
-  command->add_option("--kernel-times", arguments->kernel_times,
-                      "Write the time of each kernel of a step, and the gap before it, to this CSV "
-                      "file, and measure nothing else. Needs --device cuda and CUPTI");
-  command->add_option("--format", arguments->format, "json: a line for each measurement")
-      ->check(CLI::IsMember({"table", "json"}));
-  command->callback([arguments] { Bench(*arguments); });
+      .AddOption("--format", arguments->format,
+                 "What to print (default: table); json: a line for each measurement")
+      .OneOf({"table", "json"});
+  command.OnCall([arguments] { Bench(*arguments); });
 }
 
 }  // namespace twin::apps

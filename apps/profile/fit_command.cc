@@ -1,4 +1,4 @@
-// twinserve fit: a profile becomes a cost model, judged on steps that it has not seen.
+// twinserve fit: turns a profile into a cost model and reports its errors on held-out steps.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -61,24 +61,27 @@ void Fit(FitArguments& arguments) {
 
 }  // namespace
 
-void AddFitCommand(CLI::App& app, CommandContext& /*context*/,
+void AddFitCommand(CommandParser app, CommandContext& /*context*/,
                    void (*fit_steps)(const FitStepsArguments&)) {
   auto arguments = std::make_shared<FitArguments>();
   arguments->fit_steps = fit_steps;
-  CLI::App* command =
-      app.add_subcommand("fit",
-                         "Turn a profile into a cost model: cost { fitted { path: ... } }, "
-                         "or recorded steps into terms of cost { profile {} }");
-  command->add_option("PROFILE", arguments->profile, "What profile wrote");
-  command->add_option("--steps", arguments->steps.sets,
-                      "A CSV list of tables of recorded steps (columns as of predict steps, and "
-                      "iter_us): file, model, tensor, use (fit; ratios: not for the terms; judge)");
-  command->add_option("--data", arguments->steps.data, "Folder of the tables of --steps");
-  command->add_option("--hardware", arguments->steps.hardware, "Device of the steps");
-  command->add_option("--device-profile", arguments->steps.profile,
-                      "A folder that replaces the built-in profile of the device");
-  command->add_option("--out", arguments->out, "The cost model (.textproto)")->required();
-  command->callback([arguments] { Fit(*arguments); });
+  CommandParser command =
+      app.AddCommand("fit",
+                     "Turn a profile into a cost model: cost { fitted { path: ... } }, "
+                     "or recorded steps into terms of cost { profile {} }");
+  command.AddOption("PROFILE", arguments->profile, "CSV file that `twinserve profile` wrote");
+  command.AddOption(
+      "--steps", arguments->steps.sets,
+      "CSV file listing tables of recorded steps, one per line: file, model, tensor, use. use: fit "
+      "= fit all terms, ratios = fit only the model's correction, judge = report errors. Columns "
+      "of a table: `twinserve predict steps --help`, and iter_us");
+  command.AddOption("--data", arguments->steps.data, "Folder of the tables of --steps");
+  command.AddOption("--hardware", arguments->steps.hardware,
+                    "Device of the steps: name of a data sheet, or a file");
+  command.AddOption("--device-profile", arguments->steps.profile,
+                    "A folder that replaces the built-in profile of the device");
+  command.AddOption("--out", arguments->out, "Cost model to write (.textproto)").Required();
+  command.OnCall([arguments] { Fit(*arguments); });
 }
 
 }  // namespace twin::apps

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/profile/equal_speed.h"
 #include "apps/profile/profile_cases.h"
+#include "apps/profile/speed_normalisation.h"
 #include "core/input_error.h"
 #include "core/statistics.h"
 #include "exec/profile/spread.h"
@@ -19,7 +19,7 @@ namespace twin::run {
 namespace {
 
 constexpr double kSecondsPerUs = 1e-6;
-// Of the random mixes, every third is judged on.
+// Every third random mix of steps is held out for the errors.
 constexpr int kHeldOut = 3;
 
 // The rounds of one measurement.
@@ -32,9 +32,9 @@ std::vector<double> Of(const Rounds& rounds, const Value& value) {
   return values;
 }
 
-// A machine that is shared has fast and slow minutes. Tables give shapes, so that all their points
-// must be of the same minutes: the fastest ones, unless all rows are scaled to one speed already.
-// Whole steps say how long they take on average.
+// A shared machine has fast and slow minutes. The points of a table must be of equally fast
+// minutes, because the table's shape counts: takes the fastest round, or the median if all rows are
+// scaled to one speed already.
 double TypicalSeconds(const Rounds& rounds, bool one_speed) {
   return Quantile(Of(rounds, [](const ProfileRow& row) { return row.median_us; }),
                   one_speed ? 0.5 : 0);
@@ -51,6 +51,7 @@ std::optional<double> NoiseOf(const std::vector<double>& seconds) {
   return exec::SpreadOf(seconds).relative();
 }
 
+// A whole step with its mean times over the rounds.
 sim::StepSample StepOf(const Rounds& rounds) {
   const auto part_of = [&](std::size_t i) {
     return Of(rounds, [i](const ProfileRow& row) { return row.parts_us[i]; });
@@ -66,8 +67,8 @@ sim::StepSample StepOf(const Rounds& rounds) {
   return step;
 }
 
-// The operations that make up each table of the cost model. Those that others than this version of
-// the program measure are in none.
+// The table of the cost model that an operation belongs to. Operations that this version of the
+// program does not measure belong to none.
 std::string TableOf(const std::string& operation) {
   static const std::map<std::string, std::string> tables = {{"gemm_qkv", "layers"},
                                                             {"gemm_output", "layers"},
@@ -90,7 +91,8 @@ std::string TableOf(const std::string& operation) {
   return found == tables.end() ? "" : found->second;
 }
 
-// Throws InputError (data) where something was not measured at all; says what lacks rounds.
+// Throws InputError (data) if something was not measured at all; warns of measurements that lack
+// rounds.
 void RequireComplete(const std::string& path, const Profile& profile, RunControl& control) {
   std::map<std::string, std::set<std::int32_t>> rounds;
   for (const ProfileRow& row : profile.rows) rounds[row.key()].insert(row.round);

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 #include "run/run_control.h"
 #include "sim/cost/fit_cost.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/profile/profile_cases.h"
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "run/available_memory.h"
@@ -19,13 +19,13 @@ namespace twin::run {
 namespace {
 
 constexpr std::int32_t kShortestModel = 64;
-// Of a CPU; a device takes a quarter of its memory.
+// The largest cache on a CPU; a device takes a quarter of its memory.
 constexpr std::int64_t kCacheBytesMax = std::int64_t{1} << 30;
-// What devices take at once is some times more.
+// Devices compute several times as many tokens at once as CPUs.
 constexpr exec::ProfileLimits kCudaLimits = {
     .tokens_max = 8192, .context_max = 8192, .batch_max = 256};
 
-// Largest single measurement, so that slow machines and large models end in good time.
+// The longest single measurement, so that slow machines and large models finish in reasonable time.
 double LongestSeconds(const ProfileRequest& request) { return request.quick ? 0.5 : 4; }
 
 exec::RepeatRule RuleOf(const ProfileRequest& request) {
@@ -35,7 +35,7 @@ exec::RepeatRule RuleOf(const ProfileRequest& request) {
           .relative_error = 0.01};
 }
 
-// Tokens that a step of the longest measurement has, by the speed of one of 32.
+// The number of tokens for which a step takes `seconds`, by the speed of a step of 32 tokens.
 std::int32_t TokensWithin(double seconds, exec::SyntheticSteps& steps, std::int32_t most) {
   const std::vector<exec::StepItem> items = {exec::ChunkItem(0, 32, true)};
   steps.Run(items);
@@ -72,7 +72,8 @@ exec::ProfileLimits LimitsOf(const ProfileRequest& request, const ModelSpec& mod
   return limits;
 }
 
-// Of a device, threads of the host compute nothing.
+// The header of a profile. Its number of threads counts only on a CPU: with other devices, threads
+// of the host compute nothing.
 ProfileHeader HeaderOf(const ProfileRequest& request, const ModelSpec& model,
                        const MeasuredModel& measured, const exec::ProfileLimits& limits) {
   return {.machine = measured.machine,
@@ -86,7 +87,7 @@ ProfileHeader HeaderOf(const ProfileRequest& request, const ModelSpec& model,
           .limits = limits};
 }
 
-// A file that was begun keeps its limits: refuses an option that asks for others.
+// A file that exists keeps its limits: throws if an option asks for other limits.
 void RequireSameLimits(const ProfileRequest& request, const exec::ProfileLimits& in_file,
                        const exec::ProfileLimits& asked, RunControl& control) {
   const auto refuse = [&](const char* option, std::int32_t there, std::int32_t here) {
@@ -113,8 +114,8 @@ void RequireSameLimits(const ProfileRequest& request, const exec::ProfileLimits&
   }
 }
 
-// Measures what the file does not have yet, round by round, each in an order of its own: a slow
-// minute of the machine then hits all sizes alike.
+// Measures what the file does not have yet, round by round, each in its own order: a slow minute of
+// the machine then affects all sizes alike.
 class ProfileRun {
  public:
   // Borrows everything; `probe` may be null.

@@ -17,7 +17,7 @@ struct ProfileRequest {
   DType kv_dtype = DType::kFp32;
   std::filesystem::path out;  // the profile, a CSV file; an existing one is continued
   bool quick = false;         // a coarse grid that takes about a minute
-  // Largest step in tokens, longest sequence, most requests of a step. Absent: the limits in an
+  // Largest step in tokens, longest sequence, most requests of a step. Unset: the limits in an
   // existing file, or defaults for the device.
   std::optional<std::int32_t> tokens_max;
   std::optional<std::int32_t> context_max;

@@ -26,7 +26,7 @@ std::string OperationKey(const std::string& name, std::int64_t size) {
   return ProfileRow{.kind = "operation", .name = name, .size = size}.key();
 }
 
-// A case whose operation gives one time.
+// A case whose operation measures one time.
 ProfileCase SingleCase(const exec::RepeatRule& rule, const std::string& name, std::int64_t size,
                        std::function<double()> run) {
   return {{OperationKey(name, size)}, [=, run = std::move(run)] {
@@ -34,7 +34,7 @@ ProfileCase SingleCase(const exec::RepeatRule& rule, const std::string& name, st
           }};
 }
 
-// One of the times that an operation gives.
+// One of the times that an operation measures.
 template <class Result>
 struct NamedPart {
   const char* name;
@@ -43,7 +43,7 @@ struct NamedPart {
 template <class Result>
 using NamedParts = std::vector<NamedPart<Result>>;
 
-// A case whose operation gives several times.
+// A case whose operation measures several times.
 template <class Result>
 ProfileCase ManyCase(const exec::RepeatRule& rule, const NamedParts<Result>& parts,
                      std::int64_t size, std::function<Result()> run) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 #include "exec/device_model.h"
 #include "exec/profile/operations.h"
 #include "exec/profile/profile_grid.h"

@@ -16,7 +16,7 @@ namespace {
 
 struct ProfileArguments {
   run::ProfileRequest request;
-  std::string dtype;  // empty: the usual one of the device
+  std::string dtype;  // empty = the default of the device
   std::string kv_dtype;
 };
 
@@ -42,38 +42,40 @@ void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
 
 }  // namespace
 
-void AddProfileCommand(CLI::App& app, CommandContext& context) {
+void AddProfileCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<ProfileArguments>();
-  CLI::App* command = app.add_subcommand(
-      "profile", "Measure operations, whole steps and the host on this machine, for fit");
-  AddMeasuredModelOptions(*command, arguments->request.model);
-  command->add_option(
+  CommandParser command = app.AddCommand("profile",
+                                         "Measure this machine's operation and step times; "
+                                         "`twinserve fit` turns them into a cost model");
+  AddMeasuredModelOptions(command, arguments->request.model);
+  command.AddOption(
       "--dtype", arguments->dtype,
       "Weights: on a CPU fp32 (default), bf16, int8 or int4; on CUDA bf16 (default), fp8 or int4");
-  command->add_option(
+  command.AddOption(
       "--kv-dtype", arguments->kv_dtype,
       "KV cache: on a CPU fp32 or bf16, default fp32 for fp32 weights, bf16 otherwise; "
       "on CUDA bf16");
   command
-      ->add_option("--out", arguments->request.out,
-                   "The profile, a CSV file; one that is there is continued")
-      ->required();
-  command->add_flag("--quick", arguments->request.quick, "A coarse grid, in a minute or so");
-  command->add_option("--tokens-max", arguments->request.tokens_max, "Largest step")
-      ->check(CLI::Range(32, 1 << 20));
-  command->add_option("--context-max", arguments->request.context_max, "Longest sequence")
-      ->check(CLI::Range(64, 1 << 20));
-  command->add_option("--batch-max", arguments->request.batch_max, "Most requests of a step")
-      ->check(CLI::Range(4, 4096));
-  command->add_option("--block-size", arguments->request.block_size, "Tokens per KV block")
-      ->check(CLI::Range(1, 4096));
-  command->add_option("--rounds", arguments->request.rounds, "Times that everything is measured")
-      ->check(CLI::Range(1, 1000));
+      .AddOption("--out", arguments->request.out,
+                 "Profile to write, a CSV file; an existing one is continued")
+      .Required();
+  command.AddFlag("--quick", arguments->request.quick, "A coarse grid, in a minute or so");
+  command.AddOption("--tokens-max", arguments->request.tokens_max, "Tokens of the largest step")
+      .InRange(32, 1 << 20);
   command
-      ->add_option("--until-round", arguments->request.until_round,
-                   "Stop after this round; without it, the same command continues")
-      ->check(CLI::Range(1, 1000));
-  command->callback([arguments, &context] { RunProfile(*arguments, context); });
+      .AddOption("--context-max", arguments->request.context_max, "Tokens of the longest sequence")
+      .InRange(64, 1 << 20);
+  command.AddOption("--batch-max", arguments->request.batch_max, "Most requests of a step")
+      .InRange(4, 4096);
+  command.AddOption("--block-size", arguments->request.block_size, "Tokens per KV block")
+      .InRange(1, 4096);
+  command.AddOption("--rounds", arguments->request.rounds, "Repeats of every measurement")
+      .InRange(1, 1000);
+  command
+      .AddOption("--until-round", arguments->request.until_round,
+                 "Stop after this round; without it, the same command continues")
+      .InRange(1, 1000);
+  command.OnCall([arguments, &context] { RunProfile(*arguments, context); });
 }
 
 }  // namespace twin::apps

@@ -12,8 +12,8 @@
 #include "config/policy_params.h"
 #include "exec/profile/spread.h"
 #include "exec/real_world.h"
-#include "run/record/part_rows.h"
 #include "run/record/recording_world.h"
+#include "run/record/table_rows.h"
 #include "run/run_files.h"
 #include "run/run_metrics.h"
 #include "sched/engine.h"
@@ -26,7 +26,7 @@ namespace {
 constexpr std::int32_t kPromptTokens = 8;
 constexpr std::int32_t kOutputTokens = 24;
 
-// The same request so many times, all at time zero.
+// A number of equal requests, all at time zero.
 class BurstSource final : public ArrivalSource {
  public:
   explicit BurstSource(std::int32_t requests) : left_(requests) {
@@ -48,7 +48,7 @@ struct HostTimes {
   std::vector<double> delivery_us;
 };
 
-// Brings plans and the times of their steps together, and writes parts.csv as a real run does.
+// Combines plans with the times of their steps, and writes parts.csv as a real run does.
 class HostWatch final : public RunObserver, public exec::RealWorldListener {
  public:
   HostWatch(std::int32_t requests, const RunDirectory& directory)
@@ -130,7 +130,7 @@ std::vector<ProfileRow> MeasureHost(exec::DeviceModel& model, DType kv_dtype,
                        fmt::format(R"({{"max_num_seqs": {}, "max_num_batched_tokens": {}}})",
                                    requests, std::int64_t{requests} * kPromptTokens),
                        "profile of the host");
-  Deployment deployment;  // the outputs and metrics are those of any run
+  Deployment deployment;  // has the outputs and metrics of any run
   deployment.config.policy = policy;
   deployment.config.workload.requests = requests;
   deployment.traits = TraitsOf(deployment.config.policy);

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 #include "core/dtype.h"
 #include "exec/device_model.h"
 #include "run/run_directory.h"

@@ -8,13 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "apps/python/bindings.h"
 #include "apps/python/policy_step.h"
-#include "apps/python/predict_binding.h"
 #include "apps/python/python_policy.h"
-#include "apps/python/run_binding.h"
-#include "apps/python/study_binding.h"
-#include "apps/python/sweep_binding.h"
-#include "apps/python/trace_binding.h"
 #include "config/config_difference.h"
 #include "core/input_error.h"
 #include "run/record/metric_catalog.h"

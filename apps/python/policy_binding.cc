@@ -37,11 +37,7 @@ void BindRequest(nb::module_& module) {
           "pending", [](const Request& r) { return r.sequence().pending; },
           "Output tokens of steps that have not ended.")
       .def_prop_ro(
-          "left",
-          [](const Request& r) {
-            const Sequence& s = r.sequence();
-            return s.known + s.pending - s.computed;
-          },
+          "left", [](const Request& r) { return r.sequence().left(); },
           "Tokens left to compute: the prompt of a new request, 1 for a decode.")
       .def_prop_ro(
           "decodes", [](const Request& r) { return r.sequence().decodes; },

@@ -16,7 +16,7 @@ namespace nb = nanobind;
 
 [[noreturn]] void Refuse(const std::string& what) { throw nb::value_error(what.c_str()); }
 
-// What remains of a limit of the step; 0 = no limit.
+// Tokens or requests left of a limit of the step; limit 0 = no limit.
 std::int64_t Remaining(std::int32_t limit, std::int64_t used) {
   return limit == 0 ? std::numeric_limits<std::int32_t>::max() : limit - used;
 }
@@ -94,7 +94,7 @@ bool PolicyStep::Reserve(const PolicyRequest& request, std::int32_t blocks) {
 void PolicyStep::Schedule(const PolicyRequest& request, std::int32_t tokens,
                           std::int32_t padded_tokens) {
   const Sequence& sequence = Require(request, SequenceState::kRunning, "schedule");
-  const std::int32_t left = sequence.known + sequence.pending - sequence.computed;
+  const std::int32_t left = sequence.left();
   if (tokens < 1 || tokens > left) {
     Refuse(
         fmt::format("schedule: tokens is {}; allowed: 1 to the {} tokens that request {} has "

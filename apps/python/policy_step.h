@@ -20,7 +20,7 @@ class PolicyStep {
  public:
   explicit PolicyStep(std::shared_ptr<PlanScope> scope) : scope_(std::move(scope)) {}
 
-  // Throws nanobind::value_error unless a step is being planned; so do all others.
+  // Throws nanobind::value_error unless a step is being planned, as all functions below do.
   [[nodiscard]] StepBuilder& builder() const;
 
   [[nodiscard]] std::int64_t tokens_left() const;

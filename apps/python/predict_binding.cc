@@ -1,5 +1,3 @@
-#include "apps/python/predict_binding.h"
-
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 
@@ -11,6 +9,7 @@
 
 #include "apps/predict/predict_operations.h"
 #include "apps/predict/predict_steps.h"
+#include "apps/python/bindings.h"
 #include "apps/python/reporting_control.h"
 #include "config/hardware_file.h"
 #include "config/models/named_model.h"

@@ -13,7 +13,7 @@
 
 namespace twin::python {
 
-// What requests and steps share with their policy: the step that is being planned, if any.
+// State that requests and steps share with their policy: the step that is being planned, if any.
 // Borrows the policy: a step that Python keeps must not keep the policy in a cycle.
 struct PlanScope {
   PolicyTraits traits;

@@ -15,7 +15,7 @@
 
 namespace twin::python {
 
-// What the work reports. Thread-safe.
+// Keeps what the work reports until Python asks. Thread-safe.
 class ReportingControl final : public run::RunControl {
  public:
   struct Progress {

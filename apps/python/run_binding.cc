@@ -1,5 +1,3 @@
-#include "apps/python/run_binding.h"
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -17,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "apps/python/bindings.h"
 #include "apps/python/python_policy.h"
 #include "apps/python/reporting_control.h"
 #include "apps/python/run_table.h"
@@ -68,7 +67,7 @@ void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, run::CostC
     series.emplace(
         SeriesConfig{.interval = config.metrics.series_interval,
                      .points_max = static_cast<std::size_t>(config.metrics.series_points_max),
-                     .kv_blocks = run::KvBlocksOf(run::EnginesOf(deployment))});
+                     .kv_blocks = run::KvBlocksOf(deployment.engines())});
     watchers.listeners.push_back(&*series);
   }
   run.config = WriteResolved(deployment.config);

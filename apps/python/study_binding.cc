@@ -1,5 +1,3 @@
-#include "apps/python/study_binding.h"
-
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -11,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "apps/python/bindings.h"
 #include "apps/python/reporting_control.h"
-#include "apps/python/sweep_binding.h"
 #include "apps/recommend/recommendation.h"
 #include "apps/recommend/recommendation_json.h"
 #include "config/experiment_config.h"

@@ -1,5 +1,3 @@
-#include "apps/python/sweep_binding.h"
-
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -11,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "apps/python/bindings.h"
 #include "apps/python/reporting_control.h"
 #include "apps/study/study_directory.h"
 #include "apps/study/study_runner.h"

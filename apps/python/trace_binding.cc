@@ -1,5 +1,3 @@
-#include "apps/python/trace_binding.h"
-
 #include <fmt/format.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/python/bindings.h"
 #include "core/input_error.h"
 #include "traces/trace_format.h"
 #include "traces/trace_writer.h"
@@ -25,7 +24,7 @@ namespace nb = nanobind;
 using Integers = std::vector<std::int64_t>;
 
 // The requests of a trace by column. `prefix_chunks` holds the chunks of all requests one after the
-// other, those of request i from prefix_offsets[i] to prefix_offsets[i + 1].
+// other; the chunks of request i lie from prefix_offsets[i] to prefix_offsets[i + 1].
 struct TraceColumns {
   Integers arrival_ns;
   Integers prompt_tokens;

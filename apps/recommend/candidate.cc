@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "apps/recommend/server_settings.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
@@ -18,11 +18,11 @@ namespace twin::run {
 namespace {
 
 constexpr std::string_view kAnyServer = "vllm-0.33.0";  // to read models and data sheets
-// Where the request names none: the newest of each system.
+// Servers where the request names none: the newest release of each system.
 constexpr std::array kServers = {kAnyServer, std::string_view("sglang-0.5.23"),
                                  std::string_view("tgi-3.3.7"), std::string_view("trtllm-1.0.0")};
 
-// The values of the request, or the server's own and these.
+// The values of the request; without any, the server's default and `usual`.
 template <class To, class From>
 std::vector<std::optional<To>> ValuesOf(const std::vector<From>& given,
                                         std::initializer_list<To> usual) {
@@ -57,12 +57,12 @@ std::vector<NamedSetting> NamedSettingsOf(const OpenSettingsConfig& open) {
           {Setting::kContextChunking, !open.context_chunking_policy.empty()}};
 }
 
-// The values of one setting, with all combinations so far.
+// Combines the values of one setting with all combinations so far.
 template <class T>
-void Multiply(std::vector<Choice>& grid, const std::vector<std::optional<T>>& values,
-              std::optional<T> Choice::*member) {
-  std::vector<Choice> product;
-  for (const Choice& base : grid) {
+void Multiply(std::vector<CandidateSettings>& grid, const std::vector<std::optional<T>>& values,
+              std::optional<T> CandidateSettings::*member) {
+  std::vector<CandidateSettings> product;
+  for (const CandidateSettings& base : grid) {
     for (const std::optional<T>& value : values) {
       product.push_back(base);
       product.back().*member = value;
@@ -71,7 +71,7 @@ void Multiply(std::vector<Choice>& grid, const std::vector<std::optional<T>>& va
   grid = std::move(product);
 }
 
-// Prefill apart from decode, over the links between the devices of a machine.
+// Changes that separate prefill from decode, over the links between the devices of a machine.
 void AddSplit(const Layout& layout, const std::vector<HardwareSpec>& hardware, std::size_t device,
               std::vector<std::string>& changes) {
   if (layout.prefill_replicas == 0) return;
@@ -88,9 +88,9 @@ void AddSplit(const Layout& layout, const std::vector<HardwareSpec>& hardware, s
                                 ShortestText(8e-9 * bytes_per_s)));
 }
 
-// What the deployment came out as.
-Choice Resolved(const Choice& asked, const Deployment& deployment) {
-  Choice choice = asked;
+// The asked settings, completed by the settings of the resolved deployment.
+CandidateSettings Resolved(const CandidateSettings& asked, const Deployment& deployment) {
+  CandidateSettings choice = asked;
   const SystemConfig& system = deployment.config.system;
   choice.weight_dtype = system.model_spec.weight_dtype;
   ReadSettings(deployment, choice);
@@ -143,7 +143,7 @@ void CandidateSpace::RequireKnownSettings() const {
   }
 }
 
-std::vector<std::string> CandidateSpace::ChangesOf(const Choice& choice) const {
+std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choice) const {
   std::vector<std::string> changes = {
       fmt::format("system.model=\"{}\"", request_.models[choice.model].name),
       fmt::format("system.hardware=\"{}\"", request_.hardware[choice.hardware].name),
@@ -174,7 +174,8 @@ std::vector<std::string> CandidateSpace::ChangesOf(const Choice& choice) const {
   add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
   add(Setting::kSchedulePolicy, choice.schedule_policy);
   add(Setting::kContextChunking, choice.context_chunking_policy);
-  // All servers take the same requests: those that the model takes, where nothing else is said.
+  // All servers take equally long requests: as long as the request says, else as the model allows,
+  // which TGI 2 alone has to be told.
   std::optional<std::int64_t> longest;
   if (request_.max_model_len > 0) {
     longest = request_.max_model_len;
@@ -270,39 +271,42 @@ std::vector<std::string> CandidateSpace::MissingSettingsOf(const std::string& se
   return missing;
 }
 
-void CandidateSpace::AddGridOf(const Choice& base, std::vector<Choice>& grid) const {
+void CandidateSpace::AddGridOf(const CandidateSettings& base,
+                               std::vector<CandidateSettings>& grid) const {
   const OpenSettingsConfig& open = request_.settings;
   const auto has = [&](Setting setting) { return !FieldOf(base.server, setting).empty(); };
-  std::vector<Choice> part = {base};
+  std::vector<CandidateSettings> part = {base};
   if (has(Setting::kMaxNumSeqs)) {
     Multiply(part, ValuesOf<std::int64_t>(open.max_num_seqs, {64, 256, 1024}),
-             &Choice::max_num_seqs);
+             &CandidateSettings::max_num_seqs);
   }
   Multiply(part, ValuesOf<std::int64_t>(open.token_budget, {512, 2048, 8192, 16384}),
-           &Choice::token_budget);
+           &CandidateSettings::token_budget);
   if (has(Setting::kMaxBatchTotalTokens)) {
     Multiply(part, ValuesOf<std::int64_t>(open.max_batch_total_tokens, {}),
-             &Choice::max_batch_total_tokens);
+             &CandidateSettings::max_batch_total_tokens);
   }
   if (has(Setting::kWaitingServedRatio)) {
     Multiply(part, ValuesOf<double>(open.waiting_served_ratio, {1.2}),
-             &Choice::waiting_served_ratio);
+             &CandidateSettings::waiting_served_ratio);
   }
   if (has(Setting::kSchedulePolicy)) {
-    Multiply(part, ValuesOf<std::string>(open.schedule_policy, {"lpm"}), &Choice::schedule_policy);
+    Multiply(part, ValuesOf<std::string>(open.schedule_policy, {"lpm"}),
+             &CandidateSettings::schedule_policy);
   }
   if (has(Setting::kContextChunking)) {
     Multiply(part, ValuesOf<std::string>(open.context_chunking_policy, {"FIRST_COME_FIRST_SERVED"}),
-             &Choice::context_chunking_policy);
+             &CandidateSettings::context_chunking_policy);
   }
   Multiply(part, ValuesOf<double>(open.gpu_memory_utilization, {0.95}),
-           &Choice::gpu_memory_utilization);
+           &CandidateSettings::gpu_memory_utilization);
   grid.insert(grid.end(), part.begin(), part.end());
 }
 
-// Cost models depend on the outer settings: equal ones stay together for the cache.
-std::vector<Choice> CandidateSpace::Grid() const {
-  std::vector<Choice> grid;
+// Cost models depend on the outer settings, so candidates with equal cost models stay together for
+// the cache.
+std::vector<CandidateSettings> CandidateSpace::Grid() const {
+  std::vector<CandidateSettings> grid;
   for (std::size_t hardware = 0; hardware < request_.hardware.size(); ++hardware) {
     for (std::size_t model = 0; model < request_.models.size(); ++model) {
       for (const std::string& server : ServersOf()) {
@@ -322,7 +326,7 @@ std::vector<Choice> CandidateSpace::Grid() const {
   return grid;
 }
 
-Candidate CandidateSpace::Make(const Choice& choice, CostCache& costs) const {
+Candidate CandidateSpace::Make(const CandidateSettings& choice, CostCache& costs) const {
   Candidate candidate;
   candidate.deployment = Resolve(request_.experiment->With(ChangesOf(choice), {}), costs);
   RequireStart(choice, candidate.deployment);
@@ -335,9 +339,9 @@ Candidate CandidateSpace::Make(const Choice& choice, CostCache& costs) const {
 }
 
 std::vector<Candidate> CandidateSpace::All(CostCache& costs,
-                                           std::vector<RejectedChoice>& rejected) const {
+                                           std::vector<RejectedSettings>& rejected) const {
   std::vector<Candidate> candidates;
-  for (const Choice& choice : Grid()) {
+  for (const CandidateSettings& choice : Grid()) {
     try {
       Candidate candidate = Make(choice, costs);
       const bool known = std::ranges::any_of(candidates, [&candidate](const Candidate& other) {
@@ -351,7 +355,8 @@ std::vector<Candidate> CandidateSpace::All(CostCache& costs,
   return candidates;
 }
 
-std::vector<Parameter> ParametersOf(const RecommendConfig& request, const Choice& choice) {
+std::vector<Parameter> ParametersOf(const RecommendConfig& request,
+                                    const CandidateSettings& choice) {
   std::vector<Parameter> parameters = {
       {"model", request.models[choice.model].name},
       {"hardware", request.hardware[choice.hardware].name},

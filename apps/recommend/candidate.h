@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "apps/recommend/choice.h"
+#include "apps/recommend/candidate_settings.h"
 #include "config/recommend_config.h"
 #include "core/dtype.h"
 #include "core/model_spec.h"
@@ -18,25 +18,26 @@
 
 namespace twin::run {
 
-// A setting by the name of OpenSettings, with what it is.
+// A setting, by its name in OpenSettings, and its value.
 using Parameter = std::pair<std::string, std::variant<std::int64_t, double, std::string>>;
 
 // A configuration that can run: one of its independent parts.
 struct Candidate {
-  Choice choice;  // every setting set, as resolved
+  CandidateSettings choice;  // every setting set, as resolved
   Deployment deployment;
-  std::string checkpoint;     // what the server's command line calls the model
+  std::string checkpoint;     // name of the model on the server's command line
   double price_per_hour = 0;  // of all devices that it uses
 };
 
-// A configuration that cannot, or does not keep the bounds.
-struct RejectedChoice {
-  Choice choice;
+// A configuration that cannot run, or does not keep the bounds.
+struct RejectedSettings {
+  CandidateSettings choice;
   std::string reason;
 };
 
-// With the names of the request; unset settings are left out.
-std::vector<Parameter> ParametersOf(const RecommendConfig& request, const Choice& choice);
+// Settings with the names of the request; unset ones are left out.
+std::vector<Parameter> ParametersOf(const RecommendConfig& request,
+                                    const CandidateSettings& choice);
 
 class CandidateSpace {
  public:
@@ -45,33 +46,35 @@ class CandidateSpace {
   // names and none of its servers has.
   explicit CandidateSpace(const RecommendConfig& request);
 
-  // All combinations of the open settings. The first value of a setting is the server's own.
-  [[nodiscard]] std::vector<Choice> Grid() const;
+  // All combinations of the open settings. The first value of a setting is the server's default.
+  [[nodiscard]] std::vector<CandidateSettings> Grid() const;
 
   // Throws InputError if the choice cannot run: weights that do not fit, heads that do not divide.
-  [[nodiscard]] Candidate Make(const Choice& choice, CostCache& costs) const;
+  [[nodiscard]] Candidate Make(const CandidateSettings& choice, CostCache& costs) const;
 
-  // Those of the grid that can run, each once: settings that come out equal are one candidate.
+  // The configurations of the grid that can run, each once: settings that resolve to equal ones are
+  // one candidate.
   [[nodiscard]] std::vector<Candidate> All(CostCache& costs,
-                                           std::vector<RejectedChoice>& rejected) const;
+                                           std::vector<RejectedSettings>& rejected) const;
 
   [[nodiscard]] const RecommendConfig& request() const { return request_; }
   [[nodiscard]] std::vector<std::string> ServersOf() const;
   [[nodiscard]] std::vector<DType> DtypesOf(std::size_t model, std::size_t hardware) const;
-  // What the request allows and the devices hold. Stages are tried only with servers whose stages
-  // are simulated, unless the request names them; separate prefill only with servers that have it.
+  // Layouts that the request allows and the devices hold. Stages are tried only with servers whose
+  // stages are simulated, unless the request names them; separate prefill only with servers that
+  // have it.
   [[nodiscard]] std::vector<Layout> LayoutsOf(std::size_t hardware,
                                               const std::string& server) const;
-  // What the request leaves open or names and the server does not have, in sentences.
+  // Sentences naming the requested settings that the server lacks.
   [[nodiscard]] std::vector<std::string> MissingSettingsOf(const std::string& server) const;
 
  private:
   void RequireKnownSettings() const;
-  // Layouts of so many replicas, by the share of them that prefills.
+  // Adds `whole` with each number of prefilling replicas that is to be tried.
   void AddSplits(const Layout& whole, const std::string& server,
                  std::vector<Layout>& layouts) const;
-  void AddGridOf(const Choice& base, std::vector<Choice>& grid) const;
-  [[nodiscard]] std::vector<std::string> ChangesOf(const Choice& choice) const;
+  void AddGridOf(const CandidateSettings& base, std::vector<CandidateSettings>& grid) const;
+  [[nodiscard]] std::vector<std::string> ChangesOf(const CandidateSettings& choice) const;
 
   const RecommendConfig& request_;
   std::vector<HardwareSpec> hardware_;

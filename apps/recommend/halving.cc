@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/statistics.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 
 namespace twin::run {
 namespace {

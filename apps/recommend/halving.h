@@ -11,7 +11,7 @@
 
 namespace twin::run {
 
-// By configuration, then seed.
+// Scores by configuration, then seed.
 using Scores = std::vector<std::vector<double>>;
 
 struct HalvingRule {
@@ -22,10 +22,11 @@ struct HalvingRule {
 };
 
 // One rung of successive halving (Jamieson, Talwalkar 2016). Keeps the best share by mean, the
-// first of equals, and of the others all that the seeds do not tell from the last one of these: the
-// paired interval of the difference reaches above the tolerance. What is dropped is therefore, with
-// the confidence of the interval, at most the tolerance better than something that is kept. In the
-// order of the configurations. REQUIRES: as many scores for each.
+// first of equals, and every further configuration that the seeds cannot tell from the last one of
+// this share: the paired interval of the difference reaches above the tolerance. With the
+// confidence of the interval, a dropped configuration is therefore at most the tolerance better
+// than a kept one. Returns indices in the order of the configurations. REQUIRES: as many scores for
+// each.
 std::vector<std::size_t> Survivors(const Scores& scores, const HalvingRule& rule);
 
 struct RankedConfiguration {
@@ -35,12 +36,13 @@ struct RankedConfiguration {
   bool tied = true;
 };
 
-// By mean, the best first; equal means in the order of the configurations.
+// Ranks by mean, the best first; equal means in the order of the configurations.
 std::vector<RankedConfiguration> RankConfigurations(const Scores& scores, double level,
                                                     double tolerance);
 
 // The points that no other point dominates: none is at least as good in everything and better in
-// something. Larger is better. In their order; of equal points the first.
+// something. Larger is better. Returns indices in the order of the points; of equal points the
+// first.
 std::vector<std::size_t> ParetoFront(const std::vector<std::vector<double>>& points);
 
 }  // namespace twin::run

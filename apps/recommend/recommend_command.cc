@@ -1,4 +1,4 @@
-// twinserve recommend: what to set for given models, devices, load and bounds.
+// twinserve recommend: finds settings for given models, devices, load and bounds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,14 +47,14 @@ std::string CellText(const run::Parameter& parameter) {
       parameter.second);
 }
 
-// Cells by configuration of every setting that any of them has, in the order of ParametersOf; "-"
-// where a configuration's server does not have it.
+// A column of cells, one per configuration, for every setting that any configuration has, in the
+// order of ParametersOf; "-" where a configuration's server does not have the setting.
 std::vector<std::pair<std::string, std::vector<std::string>>> ColumnsOf(
     const run::Recommendation& answer, const RecommendConfig& request) {
   std::vector<std::pair<std::string, std::vector<std::string>>> columns;
   const std::size_t count = answer.configurations.size();
   for (std::size_t i = 0; i < count; ++i) {
-    const run::Choice& choice = answer.configurations[i].candidate.choice;
+    const run::CandidateSettings& choice = answer.configurations[i].candidate.choice;
     for (const run::Parameter& parameter : run::ParametersOf(request, choice)) {
       auto column =
           std::ranges::find(columns, parameter.first, [](const auto& c) { return c.first; });
@@ -98,11 +98,11 @@ void PrintConfigurations(const run::Recommendation& answer, const RecommendConfi
     std::cout << fmt::format("... and {} more (--format json)\n", all.size() - kRowsMax);
 }
 
-// Reasons that differ in numbers alone count as one: those of one layout and format.
+// Groups reasons that differ in numbers alone, such as all reasons for one layout and format.
 void PrintRejected(const run::Recommendation& answer, const RecommendConfig& request) {
   std::map<std::string, std::pair<std::size_t, std::string>> groups;
-  for (const run::RejectedChoice& one : answer.rejected) {
-    const run::Choice& choice = one.choice;
+  for (const run::RejectedSettings& one : answer.rejected) {
+    const run::CandidateSettings& choice = one.choice;
     const std::string group =
         fmt::format("{} on {} x {}, {}, tensor_parallel {}, pipeline_parallel {}{}",
                     request.models[choice.model].name, choice.layout.devices(),
@@ -176,23 +176,23 @@ void AnswerRequest(const RecommendArguments& arguments, CommandContext& context)
 
 }  // namespace
 
-void AddRecommendCommand(CLI::App& app, CommandContext& context) {
+void AddRecommendCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<RecommendArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "recommend", "Find what to set on a server for given models, devices, load and bounds");
   command
-      ->add_option("REQUEST", arguments->request,
-                   "Request file (.textproto): docs/parameters.md, docs/configuration.md")
-      ->required();
-  command->add_option("--out", arguments->out,
-                      "Folder for recommendation.json and an experiment per configuration");
-  command->add_option("--jobs", arguments->options.jobs, "Runs at a time (default: one per core)")
-      ->check(CLI::Range(1, 1024));
-  command->add_flag("--exhaustive", arguments->options.exhaustive,
-                    "Run every configuration at full length, to check the search");
-  command->add_option("--format", arguments->format, "What to print (default: table)")
-      ->check(CLI::IsMember({"table", "json"}));
-  command->callback([arguments, &context] { AnswerRequest(*arguments, context); });
+      .AddOption("REQUEST", arguments->request,
+                 "Request file (.textproto): docs/parameters.md, docs/configuration.md")
+      .Required();
+  command.AddOption("--out", arguments->out,
+                    "Folder for recommendation.json and an experiment per configuration");
+  command.AddOption("--jobs", arguments->options.jobs, "Runs at a time (default: one per core)")
+      .InRange(1, 1024);
+  command.AddFlag("--exhaustive", arguments->options.exhaustive,
+                  "Run every configuration at full length, to check the search");
+  command.AddOption("--format", arguments->format, "What to print (default: table)")
+      .OneOf({"table", "json"});
+  command.OnCall([arguments, &context] { AnswerRequest(*arguments, context); });
 }
 
 }  // namespace twin::apps

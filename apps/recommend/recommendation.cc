@@ -9,11 +9,11 @@
 #include <span>
 #include <utility>
 
-#include "apps/recommend/evaluator.h"
+#include "apps/recommend/candidate_evaluator.h"
 #include "apps/recommend/halving.h"
 #include "apps/recommend/sensitivity.h"
 #include "apps/recommend/server_command.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "core/statistics.h"
@@ -60,7 +60,7 @@ std::vector<double> MetricValues(const std::vector<Evaluation>& seeds, std::size
   return values;
 }
 
-// One answer.
+// Answers one request.
 class RecommendSearch {
  public:
   RecommendSearch(const RecommendConfig& request, const RecommendOptions& options,
@@ -89,8 +89,8 @@ class RecommendSearch {
   [[nodiscard]] std::vector<std::size_t> KeptOf(const Evaluations& results,
                                                 const HalvingRule& rule) const;
   void AddFront(const Evaluations& results);
-  // Drops those that break a bound at the load, where the objective needs it kept. `surely`: also
-  // the interval of the mean lies beyond the bound.
+  // Drops the configurations that break a bound at the load, if the objective needs the bounds
+  // kept. `surely`: only if even the better end of the mean's interval breaks it.
   void RejectBroken(Evaluations& results, bool surely);
   [[nodiscard]] std::string BrokenBound(const std::vector<Evaluation>& seeds, bool surely) const;
   void RunFull(const RunLength& full);
@@ -106,7 +106,7 @@ class RecommendSearch {
   const RecommendConfig& request_;
   const RecommendOptions& options_;
   CandidateSpace space_;
-  Evaluator evaluator_;
+  CandidateEvaluator evaluator_;
   CostCache costs_;
   std::vector<Candidate> candidates_;
   std::vector<std::size_t> alive_;    // of candidates_
@@ -188,7 +188,7 @@ Scores RecommendSearch::ScoresOf(const Evaluations& results) const {
 }
 
 void RecommendSearch::RejectHopeless() {
-  const std::vector<std::string> reasons = evaluator_.FindHopeless(candidates_);
+  const std::vector<std::string> reasons = evaluator_.RejectInfeasible(candidates_);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     if (reasons[i].empty()) {
       alive_.push_back(i);
@@ -237,7 +237,7 @@ void RecommendSearch::AddFront(const Evaluations& results) {
   for (const std::size_t i : ParetoFront(points)) front_.push_back(alive_[i]);
 }
 
-// All of them in an exhaustive search: its full runs begin where those of a search with halving do.
+// Keeps all in an exhaustive search. Its full runs begin at the same loads as with halving.
 std::vector<std::size_t> RecommendSearch::KeptOf(const Evaluations& results,
                                                  const HalvingRule& rule) const {
   if (!options_.exhaustive) return Survivors(ScoresOf(results), rule);

@@ -1,11 +1,11 @@
-// What to set for given models, devices, load and bounds.
+// Recommends settings for given models, devices, load and bounds.
 //
 // Idea: the configurations that a request leaves open are many, but most of them are clearly worse.
-// Successive halving runs all of them for a short time and drops those that are behind, then runs
-// the rest longer, and so on; all runs share their seeds, so that differences are paired
-// (halving.h). What is left runs at full length on fresh seeds, which rank it; the first is run
-// once more on further seeds, because the best of many is best partly by luck. Around the first,
-// every setting is then varied alone.
+// Successive halving runs all of them for a short time, drops the worse ones, then runs the rest
+// longer, and so on; all runs share their seeds, so that differences are paired (halving.h). The
+// remaining configurations run at full length on fresh seeds, which rank them. The first one runs
+// once more on further seeds, because the best of many is best partly by luck. Around it, every
+// setting is then varied alone.
 //
 // A configuration's score is the largest load at which the bounds hold, for each seed by itself:
 // one seed's runs at two loads have the same arrivals, compressed, so that few runs find the load.
@@ -24,7 +24,7 @@
 
 #include "apps/recommend/candidate.h"
 #include "config/recommend_config.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 #include "run/run_control.h"
 
 namespace twin::run {
@@ -52,14 +52,15 @@ struct RecommendedConfiguration {
 // One other value of one setting of the first configuration.
 struct SettingEffect {
   std::string value = {};
-  Interval change = {};     // relative change of the objective = {}; NaN if it does not run
-  std::string reason = {};  // why it does not
+  Interval change = {};     // relative change of the objective; NaN if the variant does not run
+  std::string reason = {};  // why it does not run
 };
 
 struct SettingSensitivity {
   std::string path = {};   // the setting
   std::string value = {};  // of the first configuration
-  // Percent of the objective for a percent of the setting, of numbers, over the range that ran.
+  // Elasticity of numeric settings: percent of the objective per percent of the setting, over the
+  // range that ran.
   std::optional<Interval> elasticity = {};
   std::vector<SettingEffect> effects = {};
   std::string sentence = {};
@@ -84,17 +85,17 @@ struct Recommendation {
   std::string value_unit;
   bool lower_is_better = false;
   std::string load_unit;
-  double load = 0;  // that is asked for
+  double load = 0;  // of the request
   std::size_t candidates = 0;
   std::vector<RecommendedConfiguration> configurations;  // by rank
   std::optional<Interval> first_again;  // the first configuration's value on further seeds
   std::vector<SettingSensitivity> sensitivity;
-  // Of those above: none has lower mean TTFT and TPOT at the load.
+  // The configurations above that no other one beats in both mean TTFT and mean TPOT at the load.
   std::vector<ParetoConfiguration> pareto;
-  std::vector<RejectedChoice> rejected;
+  std::vector<RejectedSettings> rejected;
   std::vector<std::string> assumptions;
   std::vector<std::string> not_considered;
-  std::vector<RecommendRung> rungs;  // the last one are the full runs
+  std::vector<RecommendRung> rungs;  // the last one: the full runs
   std::int64_t warmup_requests = 0;
   std::int64_t runs = 0;
   bool interrupted = false;  // then nothing above is known

@@ -23,7 +23,7 @@ Json IntervalJson(const Interval& interval, const char* value_name) {
           {"high", DefinedJson(interval.high)}};
 }
 
-Json ParametersJson(const RecommendConfig& request, const Choice& choice) {
+Json ParametersJson(const RecommendConfig& request, const CandidateSettings& choice) {
   Json json = Json::object();
   for (const auto& [name, value] : ParametersOf(request, choice))
     std::visit([&](const auto& one) { json[name] = one; }, value);
@@ -110,7 +110,7 @@ std::string RecommendationJson(const Recommendation& answer, const RecommendConf
                               {"mean_tpot_ms", DefinedJson(point.mean_tpot_ms)},
                               {"value", DefinedJson(point.value)}});
   }
-  for (const RejectedChoice& one : answer.rejected) {
+  for (const RejectedSettings& one : answer.rejected) {
     json["rejected"].push_back(
         {{"configuration", ParametersJson(request, one.choice)}, {"reason", one.reason}});
   }

@@ -9,12 +9,12 @@
 namespace twin::run {
 
 // One object: configurations, sensitivity, pareto, rejected, and how they were found. Undefined
-// numbers are null. Equal for equal answers.
+// numbers are null. Equal answers give equal texts.
 std::string RecommendationJson(const Recommendation& answer, const RecommendConfig& request);
 
 // Writes recommendation.json and, for each configuration, configurations/RANK.textproto: the
-// experiment of one of its engines at its share of the load, for `twinserve run`. Files that are
-// there are replaced. Throws std::system_error.
+// experiment of one of its engines at its share of the load, for `twinserve run`. Existing files
+// are replaced. Throws std::system_error.
 void WriteRecommendation(const Recommendation& answer, const RecommendConfig& request,
                          const std::filesystem::path& out);
 

@@ -20,19 +20,19 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMemoryStep = 0.05;
 constexpr double kMemoryMax = 0.98;
 
-void AddVariant(SettingVariants& variants, Choice choice, std::string value) {
+void AddVariant(SettingVariants& variants, CandidateSettings choice, std::string value) {
   variants.choices.push_back(std::move(choice));
   variants.values.push_back(std::move(value));
 }
 
 // Half and twice as much.
-SettingVariants CountVariants(const char* path, const Choice& choice,
-                              std::optional<std::int64_t> Choice::*member) {
+SettingVariants CountVariants(const char* path, const CandidateSettings& choice,
+                              std::optional<std::int64_t> CandidateSettings::*member) {
   const std::int64_t own = *(choice.*member);
   SettingVariants variants{.path = path, .value = std::to_string(own)};
   for (const std::int64_t value : {own / 2, own * 2}) {
     if (value < 1) continue;
-    Choice other = choice;
+    CandidateSettings other = choice;
     other.*member = value;
     AddVariant(variants, std::move(other), std::to_string(value));
     variants.ratios.push_back(static_cast<double>(value) / static_cast<double>(own));
@@ -40,13 +40,13 @@ SettingVariants CountVariants(const char* path, const Choice& choice,
   return variants;
 }
 
-SettingVariants MemoryVariants(const Choice& choice) {
+SettingVariants MemoryVariants(const CandidateSettings& choice) {
   const double own = *choice.gpu_memory_utilization;
   SettingVariants variants{.path = "gpu_memory_utilization", .value = ShortestText(own)};
   for (const double wanted : {own - kMemoryStep, std::min(own + kMemoryStep, kMemoryMax)}) {
     const double value = std::round(wanted * 1000) / 1000;
     if (value <= 0 || value == own) continue;
-    Choice other = choice;
+    CandidateSettings other = choice;
     other.gpu_memory_utilization = value;
     AddVariant(variants, std::move(other), ShortestText(value));
     variants.ratios.push_back(value / own);
@@ -55,12 +55,12 @@ SettingVariants MemoryVariants(const Choice& choice) {
 }
 
 // Half and twice as much.
-SettingVariants RatioVariants(const Choice& choice) {
+SettingVariants RatioVariants(const CandidateSettings& choice) {
   const double own = *choice.waiting_served_ratio;
   SettingVariants variants{.path = "waiting_served_ratio", .value = ShortestText(own)};
   for (const double factor : {0.5, 2.0}) {
     if (own == 0) break;
-    Choice other = choice;
+    CandidateSettings other = choice;
     other.waiting_served_ratio = factor * own;
     AddVariant(variants, std::move(other), ShortestText(factor * own));
     variants.ratios.push_back(factor);
@@ -77,15 +77,16 @@ std::string LayoutText(const Layout& layout) {
 }
 
 void AddWords(const char* path, const std::vector<std::string>& given,
-              std::initializer_list<const char*> usual, const Choice& choice,
-              std::optional<std::string> Choice::*member, std::vector<SettingVariants>& all) {
+              std::initializer_list<const char*> usual, const CandidateSettings& choice,
+              std::optional<std::string> CandidateSettings::*member,
+              std::vector<SettingVariants>& all) {
   if (!(choice.*member)) return;
   SettingVariants variants{.path = path, .value = *(choice.*member)};
   std::vector<std::string> words = given;
   if (words.empty()) words.assign(usual.begin(), usual.end());
   for (const std::string& word : words) {
     if (word == choice.*member) continue;
-    Choice other = choice;
+    CandidateSettings other = choice;
     other.*member = word;
     AddVariant(variants, std::move(other), word);
   }
@@ -93,7 +94,7 @@ void AddWords(const char* path, const std::vector<std::string>& given,
 }
 
 // The first values that the request names for settings that another server did not have.
-void AddNamedSettings(const OpenSettingsConfig& open, Choice& choice) {
+void AddNamedSettings(const OpenSettingsConfig& open, CandidateSettings& choice) {
   const auto add = [&choice](Setting setting, const auto& given, auto& member) {
     if (member || given.empty() || FieldOf(choice.server, setting).empty()) return;
     member = given.front();
@@ -105,17 +106,18 @@ void AddNamedSettings(const OpenSettingsConfig& open, Choice& choice) {
   add(Setting::kContextChunking, open.context_chunking_policy, choice.context_chunking_policy);
 }
 
-void AddWordVariants(const CandidateSpace& space, const Choice& choice,
+void AddWordVariants(const CandidateSpace& space, const CandidateSettings& choice,
                      std::vector<SettingVariants>& all) {
   const OpenSettingsConfig& open = space.request().settings;
   AddWords("schedule_policy", open.schedule_policy, {"fcfs", "lpm"}, choice,
-           &Choice::schedule_policy, all);
+           &CandidateSettings::schedule_policy, all);
   AddWords("context_chunking_policy", open.context_chunking_policy,
-           {"none", "FIRST_COME_FIRST_SERVED"}, choice, &Choice::context_chunking_policy, all);
+           {"none", "FIRST_COME_FIRST_SERVED"}, choice, &CandidateSettings::context_chunking_policy,
+           all);
   SettingVariants layouts{.path = "layout", .value = LayoutText(choice.layout)};
   for (const Layout& layout : space.LayoutsOf(choice.hardware, choice.server)) {
     if (layout == choice.layout) continue;
-    Choice other = choice;
+    CandidateSettings other = choice;
     other.layout = layout;
     AddVariant(layouts, std::move(other), LayoutText(layout));
   }
@@ -123,7 +125,7 @@ void AddWordVariants(const CandidateSpace& space, const Choice& choice,
   SettingVariants types{.path = "weight_dtype", .value = std::string(Name(*choice.weight_dtype))};
   for (const DType type : space.DtypesOf(choice.model, choice.hardware)) {
     if (type == choice.weight_dtype) continue;
-    Choice other = choice;
+    CandidateSettings other = choice;
     other.weight_dtype = type;
     AddVariant(types, std::move(other), std::string(Name(type)));
   }
@@ -132,7 +134,7 @@ void AddWordVariants(const CandidateSpace& space, const Choice& choice,
   for (const std::string& server : space.ServersOf()) {
     if (server == choice.server) continue;
     // Shares of memory mean different things to different servers: each has its own.
-    Choice other = choice;
+    CandidateSettings other = choice;
     other.server = server;
     if (open.gpu_memory_utilization.empty()) other.gpu_memory_utilization.reset();
     DropForeignSettings(other);
@@ -142,7 +144,7 @@ void AddWordVariants(const CandidateSpace& space, const Choice& choice,
   all.push_back(std::move(servers));
 }
 
-// Of the ratios value / own value, seed by seed; NaN unless all are positive.
+// Interval of the ratios value / own value, seed by seed; NaN unless all are positive.
 Interval LogRatio(std::span<const double> values, std::span<const double> own) {
   std::vector<double> logarithms;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -205,15 +207,17 @@ std::string EffectText(const SettingVariants& variants, std::size_t i, const Int
 
 }  // namespace
 
-std::vector<SettingVariants> VariantsOf(const CandidateSpace& space, const Choice& choice) {
+std::vector<SettingVariants> VariantsOf(const CandidateSpace& space,
+                                        const CandidateSettings& choice) {
   const OpenSettingsConfig& open = space.request().settings;
   std::vector<SettingVariants> all;
   if (open.token_budget.size() != 1 && choice.token_budget)
-    all.push_back(CountVariants("token_budget", choice, &Choice::token_budget));
+    all.push_back(CountVariants("token_budget", choice, &CandidateSettings::token_budget));
   if (open.max_num_seqs.size() != 1 && choice.max_num_seqs)
-    all.push_back(CountVariants("max_num_seqs", choice, &Choice::max_num_seqs));
+    all.push_back(CountVariants("max_num_seqs", choice, &CandidateSettings::max_num_seqs));
   if (open.max_batch_total_tokens.size() > 1 && choice.max_batch_total_tokens) {
-    all.push_back(CountVariants("max_batch_total_tokens", choice, &Choice::max_batch_total_tokens));
+    all.push_back(CountVariants("max_batch_total_tokens", choice,
+                                &CandidateSettings::max_batch_total_tokens));
   }
   if (open.waiting_served_ratio.size() != 1 && choice.waiting_served_ratio)
     all.push_back(RatioVariants(choice));
@@ -225,11 +229,11 @@ std::vector<SettingVariants> VariantsOf(const CandidateSpace& space, const Choic
 
 std::vector<Candidate> MakeVariants(const CandidateSpace& space,
                                     const std::vector<SettingVariants>& settings,
-                                    const Candidate& own, Evaluator& evaluator, CostCache& costs,
-                                    std::vector<std::string>& reasons) {
+                                    const Candidate& own, CandidateEvaluator& evaluator,
+                                    CostCache& costs, std::vector<std::string>& reasons) {
   std::vector<Candidate> made;
   for (const SettingVariants& setting : settings) {
-    for (const Choice& choice : setting.choices) {
+    for (const CandidateSettings& choice : setting.choices) {
       reasons.emplace_back();
       try {
         made.push_back(space.Make(choice, costs));
@@ -238,9 +242,10 @@ std::vector<Candidate> MakeVariants(const CandidateSpace& space,
       }
     }
   }
-  // Together with the configuration, so that those stand out which refuse what it serves.
+  // Judged together with the configuration itself, so that variants which refuse what it serves are
+  // rejected.
   made.push_back(own);
-  const std::vector<std::string> hopeless = evaluator.FindHopeless(made);
+  const std::vector<std::string> hopeless = evaluator.RejectInfeasible(made);
   std::vector<Candidate> running;
   std::size_t next = 0;
   for (std::string& reason : reasons) {

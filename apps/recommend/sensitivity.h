@@ -1,4 +1,4 @@
-// What each setting of a configuration is worth: the objective with one setting changed.
+// Sensitivity of a configuration: the objective with one setting changed at a time.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/recommend/evaluator.h"
+#include "apps/recommend/candidate_evaluator.h"
 #include "apps/recommend/recommendation.h"
 
 namespace twin::run {
@@ -15,27 +15,28 @@ namespace twin::run {
 struct SettingVariants {
   std::string path = {};
   std::string value = {};
-  std::vector<Choice> choices = {};
-  std::vector<std::string> values = {};  // of the choices
-  std::vector<double> ratios = {};       // new value / old value = {}; empty: no numbers
+  std::vector<CandidateSettings> choices = {};
+  std::vector<std::string> values = {};  // as text
+  std::vector<double> ratios = {};       // new value / old value; empty: no numbers
 };
 
 // Numbers are halved and doubled, the share of memory is moved by a twentieth of the device; other
 // settings take the values that the request allows. Settings that the request fixes to one value
 // are left out.
-std::vector<SettingVariants> VariantsOf(const CandidateSpace& space, const Choice& choice);
+std::vector<SettingVariants> VariantsOf(const CandidateSpace& space,
+                                        const CandidateSettings& choice);
 
-// Those of the variants that run, in their order. Appends to `reasons`, for each variant, why it
-// does not; empty: it runs. A variant also does not run if it refuses requests that `own`, the
+// The variants that run, in their order. Appends to `reasons`, for each variant, why it does not
+// run; empty: it runs. A variant also does not run if it refuses requests that `own`, the
 // configuration itself, serves.
 std::vector<Candidate> MakeVariants(const CandidateSpace& space,
                                     const std::vector<SettingVariants>& settings,
-                                    const Candidate& own, Evaluator& evaluator, CostCache& costs,
-                                    std::vector<std::string>& reasons);
+                                    const Candidate& own, CandidateEvaluator& evaluator,
+                                    CostCache& costs, std::vector<std::string>& reasons);
 
-// From the objective with each variant, by variant and seed (empty: it does not run), and that of
-// the configuration itself. Elasticities are ln(value ratio) / ln(setting ratio) between the
-// outermost variants that ran.
+// Computes sensitivities from the objective with each variant, by variant and seed (empty: it does
+// not run), and from the objective of the configuration itself. Elasticities are ln(value ratio) /
+// ln(setting ratio) between the outermost variants that ran.
 SettingSensitivity SensitivityOf(const SettingVariants& variants,
                                  const std::vector<std::vector<double>>& values,
                                  std::span<const double> own, const std::string& objective,

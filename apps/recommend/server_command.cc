@@ -13,7 +13,7 @@
 namespace twin::run {
 namespace {
 
-// For a POSIX shell.
+// Quotes a text for a POSIX shell.
 std::string Quoted(const std::string& text) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:@";
@@ -23,7 +23,8 @@ std::string Quoted(const std::string& text) {
   return quoted + "'";
 }
 
-// Weights of one byte that the server does not convert as it loads: a checkpoint of their own.
+// Whether the weights need a checkpoint of their own: they have one byte, and the server does not
+// convert them as it loads.
 std::string CheckpointOf(const Candidate& candidate, bool converts_fp8) {
   const std::optional<DType>& type = candidate.choice.weight_dtype;
   if (type == DType::kInt8) return "\"$INT8_CHECKPOINT\"";
@@ -31,7 +32,7 @@ std::string CheckpointOf(const Candidate& candidate, bool converts_fp8) {
   return Quoted(candidate.checkpoint);
 }
 
-// " FLAG VALUE" for a setting that is known.
+// " FLAG VALUE" for a setting that is set.
 template <class T>
 std::string Flag(std::string_view flag, const std::optional<T>& value) {
   if (!value) return {};
@@ -43,7 +44,7 @@ std::string Flag(std::string_view flag, const std::optional<T>& value) {
 }
 
 std::string VllmCommand(const Candidate& candidate) {
-  const Choice& choice = candidate.choice;
+  const CandidateSettings& choice = candidate.choice;
   std::string command =
       fmt::format("vllm serve {} --tensor-parallel-size {}", CheckpointOf(candidate, true),
                   choice.layout.parallelism.tensor);
@@ -54,14 +55,15 @@ std::string VllmCommand(const Candidate& candidate) {
   command += Flag("--max-num-seqs", choice.max_num_seqs);
   command += fmt::format(" --max-model-len {}", candidate.deployment.context_tokens_max);
   command += Flag("--gpu-memory-utilization", choice.gpu_memory_utilization);
-  // The same for both kinds: the proxy in front of them decides who prefills.
+  // Prefill and decode replicas take the same option: the proxy in front of them decides who
+  // prefills.
   if (choice.layout.prefill_replicas > 0)
     command += R"( --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')";
   return command;
 }
 
 std::string SglangCommand(const Candidate& candidate) {
-  const Choice& choice = candidate.choice;
+  const CandidateSettings& choice = candidate.choice;
   std::string command =
       fmt::format("python -m sglang.launch_server --model-path {} --tp-size {}",
                   CheckpointOf(candidate, true), choice.layout.parallelism.tensor);
@@ -74,7 +76,7 @@ std::string SglangCommand(const Candidate& candidate) {
 }
 
 std::string TgiCommand(const Candidate& candidate) {
-  const Choice& choice = candidate.choice;
+  const CandidateSettings& choice = candidate.choice;
   std::string command =
       fmt::format("text-generation-launcher --model-id {} --num-shard {}",
                   CheckpointOf(candidate, true), choice.layout.parallelism.tensor);
@@ -91,7 +93,7 @@ std::string TgiCommand(const Candidate& candidate) {
 
 // Chunked prefills are switched on by a file, which every release of trtllm-serve reads.
 std::string TrtllmCommand(const Candidate& candidate) {
-  const Choice& choice = candidate.choice;
+  const CandidateSettings& choice = candidate.choice;
   const bool chunks = choice.context_chunking_policy == "FIRST_COME_FIRST_SERVED";
   std::string command =
       chunks ? "echo 'enable_chunked_prefill: true' > trtllm.yaml && " : std::string();

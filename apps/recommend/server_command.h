@@ -7,10 +7,10 @@
 
 namespace twin::run {
 
-// Of one engine: `vllm serve ...`, `python -m sglang.launch_server ...`,
+// Writes the command of one engine: `vllm serve ...`, `python -m sglang.launch_server ...`,
 // `text-generation-launcher ...` or `trtllm-serve ...`, with every setting of the candidate that
 // the server has. Weights in fp8 are converted as the server loads a checkpoint, except by
-// TensorRT-LLM, which needs a checkpoint of its own, $FP8_CHECKPOINT; those in int8 need
+// TensorRT-LLM, which needs a checkpoint of its own, $FP8_CHECKPOINT. Weights in int8 need
 // $INT8_CHECKPOINT. REQUIRES: a server of ServerPresets() (CHECKed).
 std::string ServerCommand(const Candidate& candidate);
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <variant>
 
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "sched/policy/registry.h"
@@ -60,7 +60,7 @@ std::optional<std::int64_t> AboveZero(std::int64_t value) {
   return value > 0 ? std::optional(value) : std::nullopt;
 }
 
-void Read(const SglangConfig& policy, Choice& choice) {
+void Read(const SglangConfig& policy, CandidateSettings& choice) {
   using Order = SglangConfig::Order;
   choice.token_budget = AboveZero(policy.chunked_prefill_size);
   choice.max_num_seqs = policy.max_running_requests;
@@ -69,20 +69,20 @@ void Read(const SglangConfig& policy, Choice& choice) {
                                                                    : "fcfs";
 }
 
-void Read(const TgiV2Config& policy, Choice& choice) {
+void Read(const TgiV2Config& policy, CandidateSettings& choice) {
   choice.token_budget = policy.max_batch_prefill_tokens;
   choice.max_num_seqs = AboveZero(policy.max_batch_size);
   choice.max_batch_total_tokens = AboveZero(policy.max_batch_total_tokens);
   choice.waiting_served_ratio = policy.waiting_served_ratio;
 }
 
-void Read(const TgiV3Config& policy, Choice& choice) {
+void Read(const TgiV3Config& policy, CandidateSettings& choice) {
   choice.token_budget = policy.max_batch_prefill_tokens;
   choice.max_num_seqs = std::nullopt;
   choice.max_batch_total_tokens = AboveZero(policy.max_batch_total_tokens);
 }
 
-void Read(const TrtllmConfig& policy, Choice& choice) {
+void Read(const TrtllmConfig& policy, CandidateSettings& choice) {
   using Chunking = TrtllmConfig::Chunking;
   choice.token_budget = policy.max_num_tokens;
   choice.max_num_seqs = policy.max_batch_size;
@@ -114,7 +114,7 @@ bool RunsPipelines(std::string_view server) {
 
 bool SeparatesPrefill(std::string_view server) { return PolicyOf(server) == "vllm_v1"; }
 
-void DropForeignSettings(Choice& choice) {
+void DropForeignSettings(CandidateSettings& choice) {
   const auto drop = [&choice](Setting setting, auto& member) {
     if (FieldOf(choice.server, setting).empty()) member.reset();
   };
@@ -126,7 +126,7 @@ void DropForeignSettings(Choice& choice) {
   drop(Setting::kContextChunking, choice.context_chunking_policy);
 }
 
-void ReadSettings(const Deployment& deployment, Choice& choice) {
+void ReadSettings(const Deployment& deployment, CandidateSettings& choice) {
   choice.token_budget = deployment.traits.tokens_per_step_max;
   choice.max_num_seqs = deployment.traits.sequences_per_step_max;
   VisitPolicy(deployment.config.policy, [&choice](const auto& policy) {
@@ -134,7 +134,7 @@ void ReadSettings(const Deployment& deployment, Choice& choice) {
   });
 }
 
-void RequireStart(const Choice& choice, const Deployment& deployment) {
+void RequireStart(const CandidateSettings& choice, const Deployment& deployment) {
   const std::int32_t stages = choice.layout.parallelism.pipeline;
   if (stages > 1 && !RunsPipelines(choice.server)) {
     throw InputError(

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 namespace twin::run {
 namespace {
 
@@ -21,7 +23,7 @@ constexpr std::array<const char*, 7> kSymbols = {
 constexpr std::size_t kStepsMax = 2000;
 constexpr std::size_t kPointsMax = 3000;
 
-// Rounded to six significant digits, which no screen can tell from all. null: not finite.
+// The value with six significant digits, which look like all digits on a screen. null: not finite.
 Json NumberJson(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
@@ -33,7 +35,7 @@ Json NumbersJson(std::span<const double> values) {
   return json;
 }
 
-// At most `most` of the points, evenly, with the first and the last.
+// Picks at most `most` points evenly, including the first and the last one.
 FigureLine Thinned(const FigureLine& line, std::size_t most) {
   const std::size_t count = line.x.size();
   if (count <= most) return line;
@@ -57,7 +59,7 @@ Json AxisJson(const FigureAxis& axis) {
 
 std::string Faint(std::string_view colour) { return fmt::format("{}33", colour); }
 
-// Of a polygon around the finite part of the band.
+// A polygon around the finite part of the band.
 Json BandJson(const FigureLine& line, std::size_t look) {
   std::vector<double> x;
   std::vector<double> y;
@@ -83,19 +85,31 @@ Json BandJson(const FigureLine& line, std::size_t look) {
 
 std::string_view PaletteColour(std::size_t look) { return kColours[look % kColours.size()]; }
 
+struct FigureJson {
+  Json traces = Json::array();
+  Json layout;
+};
+
 Figure::Figure(std::string title, const FigureAxis& x, const FigureAxis& y)
-    : title_(std::move(title)), layout_{{"xaxis", AxisJson(x)}, {"yaxis", AxisJson(y)}} {}
+    : title_(std::move(title)), json_(std::make_unique<FigureJson>()) {
+  json_->layout = {{"xaxis", AxisJson(x)}, {"yaxis", AxisJson(y)}};
+}
+
+Figure::Figure(Figure&&) noexcept = default;
+Figure::~Figure() = default;
+
+bool Figure::empty() const { return json_->traces.empty(); }
 
 void Figure::Add(const FigureLine& line, const char* mode, const Json& more) {
   Json trace{{"type", "scatter"},        {"mode", mode},
              {"name", line.name},        {"showlegend", !line.name.empty()},
              {"x", NumbersJson(line.x)}, {"y", NumbersJson(line.y)}};
   trace.update(more);
-  traces_.push_back(std::move(trace));
+  json_->traces.push_back(std::move(trace));
 }
 
 void Figure::AddLine(const FigureLine& line, std::size_t look) {
-  if (Json band = BandJson(line, look); !band.is_null()) traces_.push_back(std::move(band));
+  if (Json band = BandJson(line, look); !band.is_null()) json_->traces.push_back(std::move(band));
   const std::string symbol = kSymbols[look % kSymbols.size()];
   Json symbols = symbol;
   if (!line.hollow.empty()) {
@@ -130,34 +144,35 @@ void Figure::AddArea(const FigureLine& line, std::string_view colour) {
 
 void Figure::AddBars(const std::string& name, std::span<const std::string> labels,
                      std::span<const double> values, std::string_view colour) {
-  traces_.push_back({{"type", "bar"},
-                     {"orientation", "h"},
-                     {"name", name},
-                     {"x", NumbersJson(values)},
-                     {"y", Json(std::vector<std::string>(labels.begin(), labels.end()))},
-                     {"marker", {{"color", colour}}}});
-  layout_["barmode"] = "stack";
-  layout_["yaxis"]["autorange"] = "reversed";
+  json_->traces.push_back({{"type", "bar"},
+                           {"orientation", "h"},
+                           {"name", name},
+                           {"x", NumbersJson(values)},
+                           {"y", Json(std::vector<std::string>(labels.begin(), labels.end()))},
+                           {"marker", {{"color", colour}}}});
+  json_->layout["barmode"] = "stack";
+  json_->layout["yaxis"]["autorange"] = "reversed";
 }
 
 void Figure::AddBound(double y, const std::string& text) {
-  layout_["shapes"].push_back({{"type", "line"},
-                               {"xref", "paper"},
-                               {"x0", 0},
-                               {"x1", 1},
-                               {"y0", y},
-                               {"y1", y},
-                               {"line", {{"color", "#888888"}, {"width", 1}, {"dash", "dash"}}}});
-  layout_["annotations"].push_back({{"xref", "paper"},
-                                    {"x", 0},
-                                    {"xanchor", "left"},
-                                    {"y", y},
-                                    {"yanchor", "top"},
-                                    {"text", text},
-                                    {"showarrow", false},
-                                    {"font", {{"color", "#666666"}}}});
+  json_->layout["shapes"].push_back(
+      {{"type", "line"},
+       {"xref", "paper"},
+       {"x0", 0},
+       {"x1", 1},
+       {"y0", y},
+       {"y1", y},
+       {"line", {{"color", "#888888"}, {"width", 1}, {"dash", "dash"}}}});
+  json_->layout["annotations"].push_back({{"xref", "paper"},
+                                          {"x", 0},
+                                          {"xanchor", "left"},
+                                          {"y", y},
+                                          {"yanchor", "top"},
+                                          {"text", text},
+                                          {"showarrow", false},
+                                          {"font", {{"color", "#666666"}}}});
 }
 
-Json Figure::ToJson() const { return {{"data", traces_}, {"layout", layout_}}; }
+Json Figure::ToJson() const { return {{"data", json_->traces}, {"layout", json_->layout}}; }
 
 }  // namespace twin::run

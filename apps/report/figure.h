@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace twin::run {
 
@@ -16,7 +17,7 @@ struct FigureAxis {
   std::string title;
   bool logarithmic = false;
   bool from_zero = false;
-  std::string suffix;  // behind each number, such as " %"
+  std::string suffix;  // after each number, such as " %"
 };
 
 // Points of a line; x ascends. Points that are not finite are gaps.
@@ -30,31 +31,36 @@ struct FigureLine {
   std::vector<bool> hollow;  // by point; empty: all are filled
 };
 
-// Lines get a colour, a dash and a marker each; no two of the first 280 look alike.
+struct FigureJson;
+
+// One figure. Lines get a colour, a dash and a marker each; no two of the first 280 look alike.
 class Figure {
  public:
   Figure(std::string title, const FigureAxis& x, const FigureAxis& y);
+  Figure(Figure&&) noexcept;
+  ~Figure();
 
-  // With markers and the band. `look`: lines of equal numbers look alike in all figures.
+  // Adds a line with markers and the band. Lines with equal `look` look alike in all figures.
   void AddLine(const FigureLine& line, std::size_t look);
-  // Constant until the next point, without markers. At most 2,000 points are drawn.
+  // Adds a line that is constant until the next point, without markers. At most 2,000 points are
+  // drawn.
   void AddSteps(const FigureLine& line, std::size_t look);
-  // Points alone, at most 3,000 of them.
+  // Adds points, of which at most 3,000 are drawn.
   void AddPoints(const FigureLine& line, std::size_t look);
-  // Areas on top of each other, in the order of the calls. REQUIRES: equal x.
+  // Adds an area on top of the areas added before. REQUIRES: all areas have the same x.
   void AddArea(const FigureLine& line, std::string_view colour);
-  // Horizontal bars that are stacked, in the order of the calls; from the top.
+  // Adds horizontal bars, the first label at the top. Bars of several calls are stacked.
   void AddBars(const std::string& name, std::span<const std::string> labels,
                std::span<const double> values, std::string_view colour);
-  // A grey line across the figure.
+  // Adds a grey horizontal line across the figure.
   void AddBound(double y, const std::string& text);
 
-  // A sentence below the figure.
+  // Sets the sentence below the figure.
   void Note(std::string text) { note_ = std::move(text); }
 
   [[nodiscard]] const std::string& title() const { return title_; }
   [[nodiscard]] const std::string& note() const { return note_; }
-  [[nodiscard]] bool empty() const { return traces_.empty(); }
+  [[nodiscard]] bool empty() const;
   // {"data": [...], "layout": {...}}. Numbers have at most six significant digits.
   [[nodiscard]] nlohmann::ordered_json ToJson() const;
 
@@ -63,8 +69,7 @@ class Figure {
 
   std::string title_;
   std::string note_;
-  nlohmann::ordered_json traces_ = nlohmann::ordered_json::array();
-  nlohmann::ordered_json layout_;
+  std::unique_ptr<FigureJson> json_;
 };
 
 // A colour of the palette of figures (Okabe and Ito's), the same in plots/style.py.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "apps/report/plotly.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
@@ -42,20 +44,20 @@ constexpr std::string_view kDraw = R"(
 const figures = JSON.parse(document.getElementById("figures").textContent);
 const common = {margin: {l: 60, r: 15, t: 50, b: 45}, hovermode: "closest", font: {size: 12},
                 legend: {orientation: "h", y: 1, yanchor: "bottom", traceorder: "normal"}};
-// Of the usual buttons those that a reader needs; one of the others sends the data away.
+// The buttons that a reader needs. One of the usual further buttons sends the data away.
 const buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]];
 figures.forEach((figure, i) => Plotly.newPlot(
     "figure-" + i, figure.data, {...common, ...figure.layout},
     {responsive: true, displaylogo: false, modeBarButtons: buttons}));
 )";
 
-// A number alone, with an interval, or in percent.
+// Whether a cell is a number: alone, with an interval, or in percent.
 bool IsNumber(const std::string& cell) {
   const std::string number = cell.substr(0, std::min(cell.find(" ["), cell.find(" %")));
   return NumberFrom<double>(number.substr(number.starts_with('+') ? 1 : 0)).has_value();
 }
 
-// JSON inside of a <script>: the browser must see no tag in it.
+// JSON text for the inside of a <script>, without characters that a browser reads as a tag.
 std::string ScriptText(const nlohmann::ordered_json& json) {
   std::string text;
   for (const char c : json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) {
@@ -125,9 +127,10 @@ void Page::Add(const Figure& figure) {
   if (!std::exchange(in_figures_, true)) body_ += "<div class=\"figures\">\n";
   body_ += fmt::format(
       "<figure><figcaption>{}</figcaption><div class=\"plot\" id=\"figure-{}\"></div>{}</figure>\n",
-      HtmlText(figure.title()), figures_.size(),
+      HtmlText(figure.title()), figure_count_++,
       figure.note().empty() ? "" : fmt::format("<p>{}</p>", HtmlText(figure.note())));
-  figures_.push_back(figure.ToJson());
+  if (!figures_.empty()) figures_ += ",";
+  figures_ += ScriptText(figure.ToJson());
 }
 
 std::string Page::Html() const {
@@ -143,7 +146,7 @@ std::string Page::Html() const {
       "<style>{}</style>\n</head><body>\n{}{}",
       HtmlText(title_), kStyle, body_, in_figures_ ? "</div>\n" : "");
   page += "<script type=\"application/json\" id=\"figures\">";
-  page += ScriptText(figures_);
+  page += fmt::format("[{}]", figures_);
   page += "</script>\n<script>";
   page += script;
   page += "</script>\n<script>";

@@ -2,6 +2,7 @@
 // the last years.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,23 +15,23 @@ namespace twin::run {
 // right.
 using PageTable = std::vector<std::vector<std::string>>;
 
-// Four significant digits, and all digits before the point.
+// Text with four significant digits, and all digits before the point.
 std::string NumberText(double value);
 
 class Page {
  public:
   explicit Page(std::string title);
 
-  // In the order of the calls. Texts are escaped.
+  // Parts appear in the order of the calls. Texts are escaped.
   void Heading(std::string_view text);
   void Paragraph(std::string_view text);
-  // A box; `kind`: good, bad or unsure gives its colour.
+  // Adds a box. `kind`: good, bad or unsure gives its colour.
   void Verdict(std::string_view kind, std::string_view text);
   void Table(const PageTable& rows);
-  // Text as it is, shown when the reader opens it.
+  // Adds unformatted text that the reader can unfold.
   void Details(std::string_view summary, std::string_view text);
-  // Figures without a trace are left out. Figures in a row share lines of the page where it is wide
-  // enough.
+  // Adds a figure, unless it has no trace. Consecutive figures stand side by side where the page is
+  // wide enough.
   void Add(const Figure& figure);
 
   // The page, with Plotly's script in it. Throws InputError (usage) if the program has none.
@@ -42,7 +43,8 @@ class Page {
   std::string title_;
   std::string body_;
   bool in_figures_ = false;
-  nlohmann::ordered_json figures_ = nlohmann::ordered_json::array();
+  std::size_t figure_count_ = 0;
+  std::string figures_;  // JSON objects, separated by commas
 };
 
 }  // namespace twin::run

@@ -1,7 +1,7 @@
 #include "apps/report/plotly.h"
 
-// The file as it is: a string literal of this length would take the compiler longer than all of
-// apps/report.
+// The assembler includes the file: compiling a string literal of this length would take longer than
+// all of apps/report.
 asm(".section .rodata\n"
     "kTwinPlotlyBegin:\n"
     ".incbin \"" TWIN_PLOTLY_SCRIPT

@@ -42,18 +42,18 @@ void Report(const ReportArguments& arguments) {
 
 }  // namespace
 
-void AddReportCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddReportCommand(CommandParser app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "report",
       "Write one HTML page with interactive figures about a run, several runs or a study; it needs "
       "no network");
-  command->add_option("PATH", arguments->paths, "Run directories, or the folder of one study")
-      ->required();
-  command->add_option("--out", arguments->out,
-                      "File to write (default: report.html in the folder of the run or study; for "
-                      "several runs, in the current folder)");
-  command->callback([arguments] { Report(*arguments); });
+  command.AddOption("PATH", arguments->paths, "Run directories, or the folder of one study")
+      .Required();
+  command.AddOption("--out", arguments->out,
+                    "File to write (default: report.html in the folder of the run or study; for "
+                    "several runs, in the current folder)");
+  command.OnCall([arguments] { Report(*arguments); });
 }
 
 }  // namespace twin::apps

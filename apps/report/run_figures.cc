@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/statistics.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 
 namespace twin::run {
 namespace {
@@ -46,7 +46,7 @@ FigureLine Distribution(const std::string& name, const std::vector<double>& valu
   return line;
 }
 
-// What the summary says of the gaps between all tokens.
+// Quantiles of the gaps between all tokens, from the summary.
 FigureLine GapQuantiles(const ReportedRun& run) {
   constexpr std::array<std::pair<const char*, double>, 6> kQuantiles = {
       {{"min", 0}, {"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}, {"max", 1}}};
@@ -61,7 +61,8 @@ FigureLine GapQuantiles(const ReportedRun& run) {
   return line;
 }
 
-// In which of `windows` equal parts of 0 to `end` a time lies. REQUIRES: 0 <= time <= end.
+// The index of the part in which a time lies, of `windows` equal parts of 0 to `end`. REQUIRES: 0
+// <= time <= end.
 std::size_t WindowOf(double time, double end, std::size_t windows) {
   return std::min(static_cast<std::size_t>(time / end * static_cast<double>(windows)), windows - 1);
 }

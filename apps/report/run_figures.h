@@ -1,4 +1,4 @@
-// What the page of a run or of several runs shows of them.
+// Figures of the page of one run or several runs.
 #pragma once
 
 #include <filesystem>
@@ -34,9 +34,9 @@ std::vector<std::pair<std::string, std::string>> ConfigFields(const std::string&
 // Whether latencies are properties of the system: "good", "bad" or "unsure", and a sentence.
 std::pair<std::string, std::string> SaturationVerdict(const Summary& summary);
 
-// Each adds the figures that the runs have the files for: distributions of latencies, latencies
-// over the time of arrival, requests and KV cache over time, composition of batches, parts of
-// steps.
+// Each function adds the figures for which the runs have files: distributions of latencies,
+// latencies over the time of arrival, requests and KV cache over time, composition of batches,
+// parts of steps.
 void AddLatencyFigures(Page& page, const std::vector<ReportedRun>& runs);
 void AddLoadFigures(Page& page, const std::vector<ReportedRun>& runs);
 void AddStepFigures(Page& page, const std::vector<ReportedRun>& runs);

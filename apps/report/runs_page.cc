@@ -9,7 +9,7 @@
 #include "apps/report/run_figures.h"
 #include "config/config_difference.h"
 #include "config/experiment_config.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
 
@@ -101,7 +101,8 @@ std::string FieldsBelow(const std::vector<std::pair<std::string, std::string>>& 
   return text;
 }
 
-// A trace, or the number of requests with their source and rate; of each class, if there are any.
+// Describes the workload: a trace, or the number of requests with their source and rate, by class
+// if there are classes.
 std::string LoadText(const std::vector<std::pair<std::string, std::string>>& fields,
                      const std::map<std::string, std::string>& by_name) {
   if (const std::string trace = FieldOr(by_name, "workload.trace.path"); !trace.empty()) {
@@ -128,7 +129,7 @@ std::string ChoiceOf(const std::string& config, const std::string& field) {
   return config.substr(begin, config.find_first_of(" {:", begin) - begin);
 }
 
-// An own policy by its name alone: the configuration does not have its fields.
+// Describes the policy. An own policy has its name alone: the configuration lacks its fields.
 std::string PolicyText(const std::string& config,
                        const std::vector<std::pair<std::string, std::string>>& fields) {
   if (const std::string own = OwnPolicyOf(config); !own.empty()) return own;
@@ -136,7 +137,7 @@ std::string PolicyText(const std::string& config,
   return fmt::format("{}: {}", policy, FieldsBelow(fields, "policy." + policy + "."));
 }
 
-// Replicas and what chooses among them; empty for a single one.
+// Describes the replicas and their router; empty for a single replica.
 std::string ReplicasText(const std::map<std::string, std::string>& by_name) {
   std::string text;
   const std::string prefill = FieldOr(by_name, "system.disaggregation.prefill_replicas");

@@ -44,18 +44,18 @@ constexpr std::array kFigures = {
     StudyFigure{"prefix_hit_share", "Prefix-cache hit rate (%)", 100},
     StudyFigure{"preemptions", "Preemptions", 1}};
 
-// summary.csv, and how its points are drawn.
+// summary.csv, and the roles of its columns in the figures.
 struct StudyTable {
   CsvFile csv;
   std::vector<std::string> settings;  // columns that the study varies
-  std::string x;                      // the one to the right; empty: none has two numbers
+  std::string x;                      // setting on the x axis; empty: none has two numbers
   std::vector<std::string> lines;     // names, in the order of the points
   std::vector<std::size_t> line_of;   // by point
 };
 
 std::string LastName(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-// How many different numbers a column has; 0 if a cell is none.
+// The number of different numbers of a column; 0 if a cell is no number.
 std::size_t DifferentNumbers(const CsvFile& csv, const std::string& column) {
   std::set<double> values;
   for (const std::string& text : csv.Texts(column)) {
@@ -66,7 +66,7 @@ std::size_t DifferentNumbers(const CsvFile& csv, const std::string& column) {
   return values.size();
 }
 
-// The rate if the study varies it, else the setting with the most numbers.
+// The setting on the x axis: the rate if the study varies it, else the one with the most numbers.
 std::string AxisOf(const CsvFile& csv, const std::vector<std::string>& settings) {
   std::string best;
   std::size_t most = 1;
@@ -149,7 +149,7 @@ FigureLine LineOf(const StudyTable& table, std::size_t line, const StudyFigure& 
 
 bool IsTime(const StudyFigure& shown) { return shown.metric.ends_with("_ms"); }
 
-// Over more than two decades, and positive.
+// Whether values are positive and span more than two decades.
 bool NeedsLogarithm(const std::vector<double>& values) {
   const auto [least, most] = std::ranges::minmax_element(values);
   return !values.empty() && *least > 0 && *most > 100 * *least;

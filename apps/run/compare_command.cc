@@ -6,13 +6,13 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "apps/run/drawn_report.h"
 #include "apps/terminal_control.h"
 #include "config/config_difference.h"
 #include "config/experiment_config.h"
@@ -32,6 +32,90 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+std::string Text(const run::DrawnInterval& interval) {
+  return fmt::format("{:.4g} [{:.4g}, {:.4g}]", interval.median, interval.low, interval.high);
+}
+
+// The terms of the cost model that cause the spread of a metric.
+std::string CausesText(const run::DrawnMetric& metric) {
+  std::string text;
+  for (const run::VarianceShare& cause : metric.causes) {
+    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", cause.term, 100 * cause.share);
+  }
+  return text;
+}
+
+// The verdict on two experiments in one line.
+std::string Verdict(const std::vector<std::string>& names, const run::DrawnMetric& metric) {
+  const double second = metric.second_is_better;
+  const std::string& better = names[second >= 0.5 ? 1 : 0];
+  const std::string& worse = names[second >= 0.5 ? 0 : 1];
+  const double share = std::max(second, 1 - second);
+  if (share >= run::kDecided)
+    return fmt::format("{} beats {} ({:.0f} %)", better, worse, 100 * share);
+  const std::string causes = CausesText(metric);
+  return fmt::format(
+      "not decidable ({} is better in {:.0f} % of the draws); {}", better, 100 * share,
+      causes.empty() ? "most of the spread is chance of the workload: more requests would help"
+                     : "measuring would decide it, by share of the variance: " + causes);
+}
+
+Json IntervalJson(const run::DrawnInterval& interval) {
+  return {{"median", interval.median}, {"low", interval.low}, {"high", interval.high}};
+}
+
+// Prints a comparison under uncertainty. `names`: names of its one or two experiments.
+void PrintDraws(std::ostream& out, const std::vector<std::string>& names,
+                const run::UncertaintyComparison& comparison) {
+  out << fmt::format("\n{} draws of the workload{}: median [5th, 95th percentile]\n",
+                     comparison.draws,
+                     comparison.has_model_errors ? " and of the cost model's errors" : "");
+  std::vector<std::vector<std::string>> rows{{"metric"}};
+  rows[0].insert(rows[0].end(), names.begin(), names.end());
+  if (names.size() == 2) rows[0].emplace_back("difference");
+  for (const run::DrawnMetric& metric : comparison.metrics) {
+    rows.push_back({metric.name});
+    for (const run::DrawnInterval& value : metric.values) rows.back().push_back(Text(value));
+    if (names.size() == 2) rows.back().push_back(Text(metric.difference));
+  }
+  WriteAligned(out, rows, 1);
+  out << '\n';
+  if (names.size() == 2) {
+    for (const run::DrawnMetric& metric : comparison.metrics) {
+      out << fmt::format("{}: {}\n", metric.name, Verdict(names, metric));
+    }
+  } else {
+    for (const run::DrawnMetric& metric : comparison.metrics) {
+      if (!metric.causes.empty()) {
+        out << fmt::format("{}: variance from {}\n", metric.name, CausesText(metric));
+      }
+    }
+  }
+  if (!comparison.has_model_errors) {
+    out << "The cost models do not know their errors (only cost.profile does): the intervals hold "
+           "the workload's chance alone.\n";
+  }
+}
+
+Json DrawsJson(const run::UncertaintyComparison& comparison) {
+  Json json{{"draws", comparison.draws},
+            {"has_model_errors", comparison.has_model_errors},
+            {"metrics", Json::array()}};
+  for (const run::DrawnMetric& metric : comparison.metrics) {
+    Json values = Json::array();
+    for (const run::DrawnInterval& value : metric.values) values.push_back(IntervalJson(value));
+    Json causes = Json::object();
+    for (const run::VarianceShare& cause : metric.causes) causes[cause.term] = cause.share;
+    Json one{{"name", metric.name}, {"values", values}, {"variance_shares", causes}};
+    if (metric.values.size() == 2) {
+      one["difference"] = IntervalJson(metric.difference);
+      one["second_is_better"] = metric.second_is_better;
+    }
+    json["metrics"].push_back(std::move(one));
+  }
+  return json;
+}
 
 struct CompareArguments {
   std::vector<std::string> runs;
@@ -63,7 +147,8 @@ std::vector<std::string> NamesToShow(const std::vector<std::string>& asked,
   return keys;
 }
 
-// Empty, with a warning, unless all runs have a configuration that this version reads.
+// Differences of the configurations. Empty, with a warning, unless all runs have a configuration
+// that this version reads.
 std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
   std::vector<ConfigText> configs;
   for (const std::string& run : runs) {
@@ -83,7 +168,7 @@ std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
   }
 }
 
-// The paths of a few fields, and the number of the others.
+// The paths of the first few fields, and the number of the remaining ones.
 std::string FieldsText(const std::vector<FieldDifference>& differences) {
   constexpr std::size_t kNamed = 4;
   std::string text;
@@ -206,28 +291,28 @@ void Compare(const CompareArguments& arguments) {
 
 }  // namespace
 
-void AddCompareCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddCompareCommand(CommandParser app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "compare",
       "Print metrics of several runs side by side, the change against the first run, and "
       "the fields in which their configurations differ");
-  command->add_option("RUN_DIR", arguments->runs, "Run directories")->required();
+  command.AddOption("RUN_DIR", arguments->runs, "Run directories").Required();
   command
-      ->add_option("--metrics", arguments->metrics,
-                   "Keys of summary.json to print, separated by commas, or all")
-      ->delimiter(',');
-  command->add_option("--format", arguments->format, "Output format (default: table)")
-      ->check(CLI::IsMember({"table", "csv", "json"}));
-  command->add_option("--perfetto", arguments->perfetto,
-                      "Also write one Perfetto trace with all runs, a process each, to this file");
+      .AddOption("--metrics", arguments->metrics,
+                 "Keys of summary.json to print, separated by commas, or all")
+      .SplitAt(',');
+  command.AddOption("--format", arguments->format, "Output format (default: table)")
+      .OneOf({"table", "csv", "json"});
+  command.AddOption("--perfetto", arguments->perfetto,
+                    "Also write one Perfetto trace with all runs, a process each, to this file");
   command
-      ->add_option(
+      .AddOption(
           "--draws", arguments->draws,
-          "Simulate one or two of the runs' experiments so many times with other seeds and "
-          "other errors of the cost model: intervals, and which is better (table, json)")
-      ->check(CLI::Range(run::kDrawsMin, 100'000));
-  command->callback([arguments] { Compare(*arguments); });
+          "Simulate the experiments of one or two runs this many times, with other seeds and other "
+          "errors of the cost model; print intervals and which run is better (table, json)")
+      .InRange(run::kDrawsMin, 100'000);
+  command.OnCall([arguments] { Compare(*arguments); });
 }
 
 }  // namespace twin::apps

@@ -12,7 +12,7 @@ namespace twin::apps {
 struct RealRuns::Processes {
   exec::MpiRanks ranks;
 
-  // The group of all of them, with the time-out of the experiment.
+  // The group of all processes, with the time-out of the experiment.
   exec::Communicator& GroupFor(const ExperimentConfig& config) {
     ranks.SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
     return ranks.world();
@@ -39,7 +39,8 @@ bool RealRuns::ReadTogether(const std::function<void()>& read) {
 
 bool RealRuns::Follow(const ExperimentConfig& config) {
   exec::Communicator& group = processes_->GroupFor(config);
-  // A signal that all processes get is rank 0's to answer: it still needs this one to end the run.
+  // Rank 0 alone answers a signal that all processes get: it still needs this process to end the
+  // run.
   const InterruptGuard guard;
   return run::FollowReal(config, group);
 }

@@ -14,7 +14,7 @@
 #include "apps/terminal_control.h"
 #include "config/experiment_config.h"
 #include "config/record_file.h"
-#include "core/hex.h"
+#include "core/hash.h"
 #include "core/input_error.h"
 #include "run/finish_run.h"
 #include "run/replay.h"
@@ -34,8 +34,7 @@ void RequireKnownPolicy(const RecordHeader& header, const std::filesystem::path&
                                header.policy));
 }
 
-// The digest that the summary beside a record says; empty without a summary, which killed runs do
-// not have.
+// The digest in the summary beside a record; empty without a summary, which killed runs lack.
 std::string DigestOfSummary(const std::filesystem::path& run) {
   if (!std::filesystem::exists(run / "summary.json")) return "";
   const Summary summary = run::ReadSummary(run);
@@ -88,16 +87,16 @@ void Finish(const std::filesystem::path& run, const CommandContext& context) {
 
 }  // namespace
 
-void AddReplayCommand(CLI::App& app, CommandContext& context) {
+void AddReplayCommand(CommandParser app, CommandContext& context) {
   auto run = std::make_shared<std::string>();
   auto finish = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "replay", "Run the scheduler again on a recorded run and check that every plan is identical");
-  command->add_option("RUN_DIR", *run, "Run directory with a record.pb")->required();
-  command->add_flag("--finish", *finish,
-                    "Complete the run directory of a service that was killed: write summary.json, "
-                    "the tables and the end of the record");
-  command->callback([run, finish, &context] {
+  command.AddOption("RUN_DIR", *run, "Run directory with a record.pb").Required();
+  command.AddFlag("--finish", *finish,
+                  "Complete the run directory of a service that was killed: write summary.json, "
+                  "the tables and the end of the record");
+  command.OnCall([run, finish, &context] {
     if (*finish) Finish(*run, context);
     Replay(*run, context);
   });

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "apps/commands.h"
-#include "apps/override_options.h"
+#include "apps/options.h"
 #include "apps/run/real_runs.h"
 #include "apps/terminal_control.h"
 #include "config/experiment_config.h"
@@ -90,28 +90,27 @@ void Run(const RunArguments& arguments, CommandContext& context) {
 
 }  // namespace
 
-void AddRunCommand(CLI::App& app, CommandContext& context) {
+void AddRunCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<RunArguments>();
-  CLI::App* command = app.add_subcommand("run", "Run one experiment in the world that it names");
-  command->add_option("EXPERIMENT", arguments->experiment, "Experiment file (.textproto)")
-      ->required();
-  AddOverrideOptions(*command, arguments->assignments);
-  command->add_option("--out", arguments->out, "Run directory (default: runs/NAME)");
+  CommandParser command = app.AddCommand("run", "Run one experiment in the world that it names");
+  command.AddOption("EXPERIMENT", arguments->experiment, "Experiment file (.textproto)").Required();
+  AddOverrideOptions(command, arguments->assignments);
+  command.AddOption("--out", arguments->out, "Run directory (default: runs/NAME)");
   command
-      ->add_option("--format", arguments->format,
-                   "What to print: a table of the main metrics, or summary.json")
-      ->check(CLI::IsMember({"table", "json"}));
+      .AddOption("--format", arguments->format,
+                 "What to print: a table of the main metrics, or summary.json")
+      .OneOf({"table", "json"});
   command
-      ->add_option("--export", arguments->exported,
-                   "Also write the results as `vllm bench serve` does, to vllm_bench.json in the "
-                   "run directory; vllm-detailed adds the lists per request")
-      ->check(CLI::IsMember({"vllm", "vllm-detailed"}));
+      .AddOption("--export", arguments->exported,
+                 "Also write the results as `vllm bench serve` does, to vllm_bench.json in the "
+                 "run directory; vllm-detailed adds the lists per request")
+      .OneOf({"vllm", "vllm-detailed"});
   command
-      ->add_option("--jobs", arguments->jobs,
-                   "Threads that simulate the replicas of a cluster; the results do not depend on "
-                   "their number (default: one per core)")
-      ->check(CLI::Range(1, 1024));
-  command->callback([arguments, &context] { Run(*arguments, context); });
+      .AddOption("--jobs", arguments->jobs,
+                 "Threads that simulate the replicas of a cluster; the results do not depend on "
+                 "their number (default: one per core)")
+      .InRange(1, 1024);
+  command.OnCall([arguments, &context] { Run(*arguments, context); });
 }
 
 }  // namespace twin::apps

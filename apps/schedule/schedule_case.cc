@@ -56,7 +56,7 @@ const json& Member(const json& object, const char* field, json::value_t type,
   return *found;
 }
 
-// Refuses what would have no effect.
+// Refuses fields that would have no effect.
 void RequireKnown(const json& object, std::initializer_list<std::string_view> known,
                   const std::string& where) {
   for (const auto& [field, value] : object.items()) {
@@ -155,7 +155,7 @@ void ParseRequests(const json& requests, const std::string& where, ScheduleCase&
   }
 }
 
-// Takes the parameters of speculation out of those of the policy.
+// Takes the parameters of speculation out of the policy's parameters.
 SpeculationRules TakeSpeculation(json& params, const std::string& where) {
   SpeculationRules rules;
   if (!params.contains("num_speculative_tokens")) return rules;
@@ -170,7 +170,7 @@ SpeculationRules TakeSpeculation(json& params, const std::string& where) {
     Refuse(where, "field 'spec_method' is " + json(method).dump() +
                       "; allowed: ngram, eagle, draft_model");
   }
-  // These follow from the others.
+  // Derived parameters, which a case may state.
   const std::int32_t lookahead = rules.lookahead_tokens();
   const std::int32_t slots = rules.draft_slots();
   Whole(params, "num_lookahead_tokens", {lookahead, lookahead}, where, lookahead);
@@ -182,7 +182,7 @@ SpeculationRules TakeSpeculation(json& params, const std::string& where) {
   return rules;
 }
 
-// As far as it is read by name; the rest is only compared.
+// Checks the fields of a step that are read by name; the remaining ones are only compared.
 void CheckStep(const json& step, const char* time, const std::string& where) {
   if (!step.is_object()) Refuse(where, "not an object");
   Whole(step, time, {.least = 0}, where);

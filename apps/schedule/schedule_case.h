@@ -18,7 +18,7 @@ struct ScheduleRequest {
   std::int32_t step =
       1;  // the request is in the waiting queue before this iteration's scheduler call
   std::int64_t arrival_us = 0;  // instead of `step`, in a case with a batch time
-  // The client leaves before the scheduler call of this iteration, behind its arrivals; 0 = never.
+  // The client leaves before the scheduler call of this iteration, after its arrivals; 0 = never.
   std::int32_t cancel = 0;
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 0;
@@ -28,13 +28,13 @@ struct ScheduleRequest {
   std::int32_t tenant = 0;
   bool ignore_eos = false;
   std::vector<std::int64_t> tokens;  // prompt token ids; empty = content unknown
-  // Speculation, by emitting item, from the first one again at the end: drafts that are accepted,
-  // and drafts that are offered for the next item.
+  // Scripts of speculation by emitting item, repeated at their end: number of accepted drafts, and
+  // number of drafts offered for the next item.
   std::vector<std::int32_t> accept;
   std::vector<std::int32_t> propose;
 };
 
-// What a batch takes, in microseconds: base_us + per_request_us * its size.
+// Time of a batch in microseconds: base_us + per_request_us * its size.
 struct BatchTime {
   std::int64_t base_us = 0;
   std::int64_t per_request_us = 0;
@@ -45,7 +45,7 @@ struct ScheduleCase {
   std::string name;
   std::string policy;
   std::string variant;    // the family of cases it belongs to; default: the policy
-  nlohmann::json params;  // without those of `speculation`
+  nlohmann::json params;  // without the parameters in `speculation`
   SpeculationRules speculation;
   std::int32_t block_size = 1;
   std::int32_t blocks = 0;  // 0 = memory is not part of the case

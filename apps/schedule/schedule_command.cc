@@ -62,7 +62,7 @@ void TakeLine(const std::string& line, const std::string& where, bool check,
   Compare(c, policy, tallies[c.variant]);
 }
 
-// A case that is refused is told in a line of its own, and the next one is decided.
+// A refused case is reported in a line of its own, and the next one is decided.
 void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
   std::map<std::string, Tally> tallies;
   Progress progress("cases", 0);
@@ -97,24 +97,23 @@ void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
 
 }  // namespace
 
-void AddScheduleCommand(CLI::App& app, CommandContext& context) {
+void AddScheduleCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<ScheduleArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "schedule",
       "Print the decisions of policies on scheduling cases, step by step (every step takes one "
       "unit of time)");
   command
-      ->add_option(
-          "--cases,CASES", arguments->files,
-          "Case files: NDJSON, one case per line; prints one line {\"case\", \"steps\"} per case "
-          "(\"batches\" where a batch takes a given time). A case that is refused is told, and the "
-          "next one is decided")
-      ->required();
-  command->add_flag(
+      .AddOption("--cases,CASES", arguments->files,
+                 "Case files: NDJSON, one case per line; prints one line {\"case\", \"steps\"} per "
+                 "case (\"batches\" where a batch takes a given time). A case that is refused is "
+                 "reported, and the next one is decided")
+      .Required();
+  command.AddFlag(
       "--check", arguments->check,
       "Compare with the steps that each case expects instead of printing them; the exit code "
       "is 1 if any differ");
-  command->callback([arguments, &context] { Schedule(*arguments, context); });
+  command.OnCall([arguments, &context] { Schedule(*arguments, context); });
 }
 
 }  // namespace twin::apps

@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-// Without a pool in the case memory never binds: every request could reserve what the largest asks.
+// Without a pool in the case, memory never limits: every request could reserve as much as the
+// largest one.
 std::int32_t UnboundedBlocks(const ScheduleCase& c) {
   std::int64_t prompt = 1;
   std::int64_t output = 1;
@@ -50,7 +51,7 @@ std::string Notation(const json& step) {
   return text;
 }
 
-// Keeps of `decided` what `expected` speaks of.
+// The part of `decided` whose fields `expected` has.
 json Project(const json& decided, const json& expected) {
   json projected = json::object();
   for (const auto& [field, value] : expected.items()) {
@@ -147,7 +148,7 @@ std::string FirstDifference(const ScheduleCase& schedule_case,
     if (ours.contains("rejected") && !theirs.contains("rejected")) {
       theirs["rejected"] = json::array();
     }
-    // What TensorRT-LLM's capacity scheduler passes on; no plan holds it.
+    // Requests that TensorRT-LLM's capacity scheduler passes on; no plan holds them.
     theirs.erase("fitting");
     ours = Project(ours, theirs);
     if (ours != theirs) return "expected " + Notation(theirs) + "\n     decided  " + Notation(ours);

@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 constexpr std::int64_t kOutputTokenStride =
     1'000'000;  // output token j of request i: stride * (i + 1) + j
 
-// What the script of a request says of its item number `item`.
+// The entry of a request's script for its item number `item`.
 std::int32_t Scripted(const std::vector<std::int32_t>& script, std::int32_t item) {
   return script.empty() ? 0 : script[static_cast<std::size_t>(item) % script.size()];
 }
@@ -57,8 +57,9 @@ Instant UnitTimeWorld::Advance(TimePoint /*wake_at*/) {
   if (iteration_ > options_.iterations_max + 1) return {};
   TakeCancellations();
   TakeArrivals();
-  // Behind the last finish an asynchronous loop calls the scheduler once more and then takes in
-  // what is still out, an iteration each; the files leave these out where no request follows.
+  // After the last finish an asynchronous loop calls the scheduler once more, and then takes in the
+  // batches still in flight, one per iteration. The files leave these iterations out where no
+  // request follows.
   const bool asynchronous =
       options_.queue == ResultQueue::kAsync || options_.queue == ResultQueue::kBatchQueue;
   const bool more_follow = next_arrival_ < case_.requests.size();
@@ -77,8 +78,8 @@ Instant UnitTimeWorld::Advance(TimePoint /*wake_at*/) {
   return {TimePoint{Duration{iteration_}}, events_};
 }
 
-// Behind the arrivals of the iteration: who leaves as it arrives was there, and the engine need not
-// hear of it.
+// Handles departures after the arrivals of the iteration. The engine need not hear of a client that
+// leaves as it arrives.
 void UnitTimeWorld::TakeCancellations() {
   cancelled_.clear();
   for (; next_departure_ < departures_.size(); ++next_departure_) {

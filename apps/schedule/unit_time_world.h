@@ -52,7 +52,7 @@ class UnitTimeWorld final : public World {
     bool finished = false;   // or cancelled
     bool rejected = false;
     BlockKey last_key{};
-    std::vector<std::int64_t> open_tokens;  // behind the latest key
+    std::vector<std::int64_t> open_tokens;  // after the latest key
   };
   struct Batch {
     std::int64_t iteration = 0;

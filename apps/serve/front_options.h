@@ -1,4 +1,4 @@
-// What an operator of the serving front decides.
+// Settings that an operator of the serving front chooses.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,13 @@ struct SentTokens {
 
 struct FrontOptions {
   HttpLimits http;
-  std::string api_key;         // of all POST routes and /v1/; empty: everybody may
-  std::string admin_key;       // of /v1/twinserve/record; empty: nobody may
+  std::string api_key;         // for all POST routes and /v1/; empty: none is needed
+  std::string admin_key;       // for /v1/twinserve/record; empty: the route is closed
   bool guard_metrics = false;  // /metrics and the live page need api_key too
   int overload_status = 429;   // of a full queue; 503 as vLLM answers
   std::string version;         // of this program
   std::size_t threads = 2;     // of the connections
-  // Hears of all tokens of streams, on each of these threads; may be empty.
+  // Called with the sent tokens of streams, on each of these threads; may be empty.
   std::function<void(const SentTokens&)> on_sent = nullptr;
 };
 

@@ -81,7 +81,7 @@ void ServingFront::StartGeneration(const Request& exchange, const Parse& parse, 
   });
 }
 
-// On a worker.
+// Runs on a worker.
 void ServingFront::Prepare(const Request& exchange, ApiRequest request, double parse_s) {
   const auto begin = std::chrono::steady_clock::now();
   auto tokenized = TokenizePrompts(request, tools_, service_.model());
@@ -106,7 +106,7 @@ void ServingFront::Prepare(const Request& exchange, ApiRequest request, double p
   prepared->times.parse = parse_s;
   prepared->times.tokenize = SecondsFrom(begin);
   exchange->Post([this, exchange, prepared] {
-    std::make_shared<Generation>(context_, exchange, std::move(*prepared))->Start();
+    std::make_shared<HttpGeneration>(context_, exchange, std::move(*prepared))->Start();
   });
 }
 

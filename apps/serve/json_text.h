@@ -18,7 +18,7 @@ std::size_t CharacterBytes(std::string_view text);
 // Characters of a text; a byte that belongs to no character counts as one.
 std::size_t CharacterCount(std::string_view text);
 
-// At most `bytes_max` bytes, cut between characters, with "..." behind if anything was cut.
+// At most `bytes_max` bytes of `text`, cut between characters; then "..." if anything was cut.
 std::string Shortened(std::string_view text, std::size_t bytes_max);
 
 }  // namespace twin::serve

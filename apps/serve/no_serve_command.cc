@@ -4,7 +4,7 @@
 
 namespace twin::apps {
 
-void AddServeCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddServeCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "serve", "TWIN_SERVING");
 }
 

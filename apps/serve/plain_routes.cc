@@ -6,7 +6,10 @@
 #include "apps/serve/json_text.h"
 #include "apps/serve/metrics/prometheus_text.h"
 #include "apps/serve/page/live_page.h"
+#include "apps/serve/protocol/api_request.h"
 #include "apps/serve/protocol/field_reader.h"
+#include "apps/serve/protocol/json_body.h"
+#include "apps/serve/protocol/request_fields.h"
 #include "apps/serve/serving_front.h"
 
 namespace twin::serve {
@@ -78,7 +81,7 @@ TextOrError TokenizeBody(const JsonBody& body, const TextTools& tools,
 TextOrError DetokenizeBody(const JsonBody& body, const TextTools& tools,
                            const run::ServedModel& model) {
   if (!body.id_lists || body.nested || !body.fields.contains("tokens")) {
-    // An empty list has no ids to be told from other lists by.
+    // An empty list is not read as a list of ids, because it has none.
     if (body.fields.contains("tokens") && body.fields["tokens"].is_array() && !body.nested) {
       return R"({"prompt":""})";
     }
@@ -155,7 +158,7 @@ void ServingFront::Info(const Request& exchange) {
 }
 
 void ServingFront::Record(const Request& exchange) {
-  // Megabytes: not on a connection's thread.
+  // The record has megabytes: it is not read on a connection's thread.
   OnWorker(exchange, Dialect::kOpenAi, [this, exchange] {
     HttpResponse response;
     response.content_type = "application/octet-stream";

@@ -21,7 +21,7 @@ constexpr const char* kOption = "--real-time";
 }  // namespace
 
 std::string TakeRealTimePriority() {
-  // The least one is above all ordinary threads; threads of equal priority take turns.
+  // The lowest priority of SCHED_RR is above all ordinary threads. Equal priorities take turns.
   const sched_param priority{.sched_priority = sched_get_priority_min(SCHED_RR)};
   const int error = pthread_setschedparam(pthread_self(), SCHED_RR, &priority);
   if (error == 0) return "";

@@ -7,17 +7,18 @@
 
 namespace twin::apps {
 
-// kAuto: for an emulated world whose clock runs as fast as time, where the process may.
+// kAuto: on for an emulated world whose clock runs as fast as time, if the process may have it.
 enum class RealTime { kAuto, kOn, kOff };
 
-// The calling thread, and each thread that it starts afterwards, goes before all threads of
-// ordinary priority on the machine (SCHED_RR of POSIX, priority 1). Linux leaves the others a share
-// of time (sched(7), sched_rt_runtime_us: 5 % unless set), however busy these threads are.
+// Gives the calling thread, and each thread that it starts afterwards, precedence over all threads
+// of ordinary priority on the machine (SCHED_RR of POSIX, priority 1). Linux leaves ordinary
+// threads a share of time (sched(7), sched_rt_runtime_us: 5 % unless set), however busy these
+// threads are.
 //
 // Returns "", or why this process may not have such a priority; then nothing has changed.
 [[nodiscard]] std::string TakeRealTimePriority();
 
-// What `serve --real-time` asks for, in a process that serves `world`. Returns a line for the user,
+// Applies `serve --real-time` in a process that serves `world`. Returns a line for the user,
 // "" if there is nothing to say. Throws InputError (usage) if kOn is not possible.
 [[nodiscard]] std::string SetPriority(RealTime asked, const WorldConfig& world);
 

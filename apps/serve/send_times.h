@@ -25,7 +25,7 @@ class SendTimes {
   // From any thread.
   void Write(const serve::SentTokens& tokens);
   // Closes the file. Throws std::system_error if a row could not be written. REQUIRES: called once,
-  // behind all rows.
+  // after all rows.
   void Finish();
 
  private:
@@ -34,7 +34,7 @@ class SendTimes {
   const double speed_;
   const std::int64_t start_ns_;  // time zero of the service, on the steady clock
   const std::string path_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards stream_
   std::ofstream stream_;
 };
 

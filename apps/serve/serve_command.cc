@@ -1,4 +1,4 @@
-// twinserve serve: an experiment's system behind the protocols of OpenAI and TGI.
+// twinserve serve: serves an experiment's system by the protocols of OpenAI and TGI.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,8 @@
 #include <thread>
 
 #include "apps/commands.h"
-#include "apps/enum_option.h"
 #include "apps/interrupt.h"
-#include "apps/override_options.h"
+#include "apps/options.h"
 #include "apps/serve/real_time_priority.h"
 #include "apps/serve/send_times.h"
 #include "apps/serve/service/serving_engine.h"
@@ -79,7 +78,7 @@ std::string ReadKey(const std::string& file, const char* option, const char* var
   return key;
 }
 
-// Shows notes and warnings; asks nothing to stop, because a signal drains.
+// Shows notes and warnings. Never asks work to stop, because a signal drains.
 class ServeReports final : public TerminalReports {};
 
 void WarnOfAddress(const serve::ServingFront& server, const ServeArguments& arguments,
@@ -90,8 +89,8 @@ void WarnOfAddress(const serve::ServingFront& server, const ServeArguments& argu
       arguments.host);
 }
 
-// Until the signal has been given and the requests have ended, or a second signal. Ends early where
-// the service did: Finish() of the engine says why.
+// Returns once a signal has been given and the requests have ended, or at a second signal. Returns
+// early if the service has ended: Finish() of the engine says why.
 void ServeUntilSignal(serve::ServingFront& server, run::ServingEngine& engine, double drain_s) {
   bool ended = false;
   while (!ended && SignalCount::given() < 1) ended = engine.AwaitDrained(kPoll);
@@ -104,7 +103,7 @@ void ServeUntilSignal(serve::ServingFront& server, run::ServingEngine& engine, d
   }
   server.Drain();
   if (SignalCount::given() > 1) return;
-  // The last answers are on their way.
+  // The last answers are still being sent.
   server.WaitUntilIdle(std::chrono::seconds(1));
 }
 
@@ -169,93 +168,92 @@ void Serve(ServeArguments arguments, CommandContext& context) {
   std::cerr << "wrote " << arguments.serving.out.string() << "\n";
 }
 
-void AddLimits(CLI::App& command, ServeArguments& arguments) {
+void AddLimits(CommandParser command, ServeArguments& arguments) {
   serve::HttpLimits& limits = arguments.limits;
   const std::string group = "Limits";
-  command.add_option("--max-connections", limits.connections, "Open connections")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000))
-      ->group(group);
-  command.add_option("--max-body-bytes", limits.body_bytes, "Bytes of a request's body")
-      ->capture_default_str()
-      ->check(CLI::Range(1024, 1 << 30))
-      ->group(group);
+  command.AddOption("--max-connections", limits.connections, "Open connections")
+      .ShowDefault()
+      .InRange(1, 1'000'000)
+      .Group(group);
+  command.AddOption("--max-body-bytes", limits.body_bytes, "Bytes of a request's body")
+      .ShowDefault()
+      .InRange(1024, 1 << 30)
+      .Group(group);
   command
-      .add_option("--max-waiting-requests", arguments.serving.waiting_requests_max,
-                  "Requests that wait; more are refused with 429")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000'000))
-      ->group(group);
+      .AddOption("--max-waiting-requests", arguments.serving.waiting_requests_max,
+                 "Requests that wait; more are refused with 429")
+      .ShowDefault()
+      .InRange(1, 1'000'000'000)
+      .Group(group);
   command
-      .add_option("--max-waiting-prompt-tokens", arguments.serving.waiting_prompt_tokens_max,
-                  "Prompt tokens of waiting requests; more are refused with 429")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 2'000'000'000))
-      ->group(group);
+      .AddOption("--max-waiting-prompt-tokens", arguments.serving.waiting_prompt_tokens_max,
+                 "Prompt tokens of waiting requests; more are refused with 429")
+      .ShowDefault()
+      .InRange(1, 2'000'000'000)
+      .Group(group);
   command
-      .add_option("--overload-status", arguments.overload_status,
-                  "Status of refused requests: 429, or 503 as vLLM answers")
-      ->capture_default_str()
-      ->check(CLI::IsMember({429, 503}))
-      ->group(group);
+      .AddOption("--overload-status", arguments.overload_status,
+                 "Status of refused requests: 429, or 503 as vLLM answers")
+      .ShowDefault()
+      .OneOf({429, 503})
+      .Group(group);
   command
-      .add_option("--drain-s", arguments.drain_s,
-                  "Seconds that running requests get after the first SIGTERM or SIGINT")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 86'400.0))
-      ->group(group);
+      .AddOption("--drain-s", arguments.drain_s,
+                 "Seconds that running requests get after the first SIGTERM or SIGINT")
+      .ShowDefault()
+      .InRange(0.0, 86'400.0)
+      .Group(group);
 }
 
 }  // namespace
 
-void AddServeCommand(CLI::App& app, CommandContext& context) {
+void AddServeCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<ServeArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "serve", "Serve a real or emulated system to clients of OpenAI's and TGI's protocols");
-  command->add_option("EXPERIMENT", arguments->experiment, "Experiment file (.textproto)")
-      ->required();
-  AddOverrideOptions(*command, arguments->assignments);
-  command->add_option("--host", arguments->host, "Address to listen on")->capture_default_str();
-  command->add_option("--port", arguments->port, "Port to listen on; 0 takes a free one")
-      ->capture_default_str();
-  command->add_option("--out", arguments->out, "Run directory (default: runs/NAME)");
-  command->add_option("--ready-file", arguments->ready_file,
-                      "Written as {\"port\": N} once requests are accepted");
-  command->add_option(
+  command.AddOption("EXPERIMENT", arguments->experiment, "Experiment file (.textproto)").Required();
+  AddOverrideOptions(command, arguments->assignments);
+  command.AddOption("--host", arguments->host, "Address to listen on").ShowDefault();
+  command.AddOption("--port", arguments->port, "Port to listen on; 0 takes a free one")
+      .ShowDefault();
+  command.AddOption("--out", arguments->out, "Run directory (default: runs/NAME)");
+  command.AddOption("--ready-file", arguments->ready_file,
+                    "Written as {\"port\": N} once requests are accepted");
+  command.AddOption(
       "--send-times", arguments->send_times,
       "Table (CSV) of when each token of a stream was due, and when the socket had it");
-  command->add_option("--api-key-file", arguments->api_key_file,
-                      "File with the clients' key (or environment variable TWINSERVE_API_KEY)");
-  command->add_option(
+  command.AddOption("--api-key-file", arguments->api_key_file,
+                    "File with the clients' key (or environment variable TWINSERVE_API_KEY)");
+  command.AddOption(
       "--admin-key-file", arguments->admin_key_file,
       "File with the key of /v1/twinserve/record (or environment variable TWINSERVE_ADMIN_KEY)");
-  command->add_flag("--guard-metrics", arguments->guard_metrics,
-                    "/metrics and the live page's numbers need the clients' key too");
-  command->add_option("--tokenizer", arguments->tokenizer,
-                      "tokenizer.json or its folder (default: the model directory's; a model "
-                      "without one can have a stand-in)");
-  command->add_option("--chat-template", arguments->chat_template,
-                      "File with a chat template, or one of " + text::NamesOfTemplates() +
-                          " (default: the model's, else chatml)");
+  command.AddFlag("--guard-metrics", arguments->guard_metrics,
+                  "/metrics and the live page's numbers need the clients' key too");
+  command.AddOption("--tokenizer", arguments->tokenizer,
+                    "tokenizer.json or its folder (default: the model directory's; a model "
+                    "without one can have a stand-in)");
+  command.AddOption("--chat-template", arguments->chat_template,
+                    "File with a chat template, or one of " + text::NamesOfTemplates() +
+                        " (default: the model's, else chatml)");
   command
-      ->add_option("--characters-per-token", arguments->characters_per_token,
-                   "Of the stand-in tokenizer (default: 4 for an emulated model; a real model "
-                   "without a tokenizer has a stand-in only if this is given)")
-      ->check(CLI::Range(2.0, 12.0));
+      .AddOption("--characters-per-token", arguments->characters_per_token,
+                 "Characters per token of the stand-in tokenizer (default: 4 for an emulated "
+                 "model; a real model without a tokenizer has a stand-in only if this is given)")
+      .InRange(2.0, 12.0);
   command
-      ->add_option("--threads", arguments->threads,
-                   "Threads that read requests and send tokens (default: one per core, at most " +
-                       std::to_string(kThreadsUnlessGiven) + ")")
-      ->check(CLI::Range(1, 64));
-  AddEnumOption<RealTime>(
-      *command, "--real-time", arguments->real_time,
+      .AddOption("--threads", arguments->threads,
+                 "Threads that read requests and send tokens (default: one per core, at most " +
+                     std::to_string(kThreadsUnlessGiven) + ")")
+      .InRange(1, 64);
+  command.AddEnumOption<RealTime>(
+      "--real-time", arguments->real_time,
       {{"auto", RealTime::kAuto}, {"on", RealTime::kOn}, {"off", RealTime::kOff}},
-      "Whether the server of an emulated world goes before all ordinary programs on the machine, "
-      "so that tokens leave in time beside them (SCHED_RR; default: auto, which does so at speed 1 "
-      "where the process may: CAP_SYS_NICE or ulimit -r)");
-  command->add_flag("--quiet", arguments->quiet, "No line per request");
-  AddLimits(*command, *arguments);
-  command->callback([arguments, &context] { Serve(*arguments, context); });
+      "Run the server of an emulated world before all ordinary programs on the machine (SCHED_RR), "
+      "so that tokens leave in time (default: auto, which does so at speed 1 where the process "
+      "may: CAP_SYS_NICE or ulimit -r)");
+  command.AddFlag("--quiet", arguments->quiet, "Print no line per request");
+  AddLimits(command, *arguments);
+  command.OnCall([arguments, &context] { Serve(*arguments, context); });
 }
 
 }  // namespace twin::apps

@@ -9,7 +9,6 @@
 
 #include "apps/serve/http/scarce_memory.h"
 #include "core/hash.h"
-#include "core/hex.h"
 #include "core/letter_case.h"
 #include "core/printable.h"
 
@@ -17,7 +16,7 @@ namespace twin::serve {
 namespace {
 
 constexpr std::size_t kWorkers = 2;  // of each kind
-// Takes a tokenizer about a tenth of a second.
+// A tokenizer takes about a tenth of a second for so many bytes.
 constexpr std::size_t kShortBodyBytesMax = 256 << 10;
 constexpr std::size_t kIdBytesMax = 128;
 
@@ -132,7 +131,7 @@ void ServingFront::Handle(const Request& exchange) {
   (this->*route->answer)(exchange);
 }
 
-// Null after an answer that there is none.
+// Null if there is no such route; the exchange is then answered.
 const ServingFront::Route* ServingFront::FindRoute(const Request& exchange) const {
   const HttpRequest& request = exchange->request();
   std::string_view method = request.method;
@@ -200,7 +199,7 @@ void ServingFront::OnWorker(const Request& exchange, Dialect dialect, std::funct
   });
 }
 
-// Answers 500 where `work` throws. Passes std::bad_alloc on: an answer would need memory, too.
+// Answers 500 if `work` throws. Passes std::bad_alloc on: an answer would need memory, too.
 void ServingFront::Work(const Request& exchange, Dialect dialect,
                         const std::function<void()>& work) {
   std::string message;
@@ -218,7 +217,7 @@ void ServingFront::Work(const Request& exchange, Dialect dialect,
   });
 }
 
-// There is no memory for an answer: the connection ends as soon as there is some for that.
+// Ends the connection once there is memory for that; there was none for an answer.
 void ServingFront::AbortFor(const Request& exchange) noexcept {
   DoWhenThereIsMemory([&] { exchange->Post([exchange] { exchange->Abort(); }); });
 }
@@ -262,7 +261,7 @@ void ServingFront::OnDone(const Exchange& exchange, const ExchangeResult& result
                       .seconds = seconds,
                       .request_bytes = request.body.size(),
                       .response_bytes = result.bytes});
-  // Scrapes and probes are no requests of anybody.
+  // Scrapes and probes are no requests of clients.
   if (request.method == "GET" && result.status == 200) return;
   log_(fmt::format("{} {} {} {:.1f} ms {} B {}{}{}", request.method, Printable(request.path),
                    result.complete ? fmt::to_string(result.status) : "left", seconds * 1e3,

@@ -13,15 +13,16 @@
 #include "apps/serve/http/http_server.h"
 #include "apps/serve/metrics/front_metrics.h"
 #include "apps/serve/page/live_history.h"
-#include "apps/serve/protocol/generation.h"
+#include "apps/serve/protocol/http_generation.h"
+#include "apps/serve/protocol/json_body.h"
 #include "apps/serve/protocol/prompt_tokens.h"
 #include "apps/serve/service/service.h"
 #include "apps/serve/worker_pool.h"
 
 namespace twin::serve {
 
-// Three kinds of threads: those of the connections, those that read JSON and tokenize (two for
-// short bodies, two for long ones), and the service's, which none of the others waits for.
+// Uses three kinds of threads: threads of connections, workers that read JSON and tokenize (two for
+// short bodies, two for long ones), and the thread of the service, which no other thread waits for.
 class ServingFront final : private run::StepListener {
  public:
   // Takes a line of the log. Called from several threads at once.
@@ -39,7 +40,7 @@ class ServingFront final : private run::StepListener {
   void Start() { server_.Start(); }
   // Accepts nothing new; /health is 503 on connections that are open. Requests run on.
   void Drain();
-  // Waits until no request is in progress; whether that came about in time.
+  // Waits until no request is in progress. True if that happened within `time`.
   bool WaitUntilIdle(std::chrono::milliseconds time) { return server_.WaitUntilIdle(time); }
   // Ends all connections.
   void Stop();
@@ -66,7 +67,7 @@ class ServingFront final : private run::StepListener {
   void OnWorker(const Request& exchange, Dialect dialect, std::function<void()> work);
   void Work(const Request& exchange, Dialect dialect, const std::function<void()>& work);
   static void AbortFor(const Request& exchange) noexcept;
-  // The same for a body in JSON.
+  // Runs work on a worker with the JSON of the request's body.
   using BodyWork = std::function<void(JsonBody body, double parse_s)>;
   void WithBody(const Request& exchange, Dialect dialect, BodyWork work);
   void Fail(const Request& exchange, const ApiError& error, Dialect dialect);
@@ -108,7 +109,7 @@ class ServingFront final : private run::StepListener {
   std::uint64_t id_seed_;
   std::atomic<std::uint64_t> ids_ = 0;
   WorkerPool workers_;       // for short work
-  WorkerPool long_workers_;  // for bodies above kShortBodyBytesMax: others do not wait for them
+  WorkerPool long_workers_;  // for bodies above kShortBodyBytesMax: short ones do not wait
   HttpServer server_;
 };
 

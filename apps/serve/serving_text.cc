@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kTemplateBytesMax = 256 << 10;
 constexpr double kCharactersPerToken = 4;  // of an emulated model's stand-in
 
-// The folder of the tokenizer: the option's, else the model's where it has a tokenizer.json. Empty:
-// there is none.
+// The folder of the tokenizer: the option's, else the model's if it has a tokenizer.json; else
+// empty.
 fs::path TokenizerFolder(const ExperimentConfig& config, const ServingTextOptions& options) {
   if (!options.tokenizer.empty()) {
     const fs::path given = options.tokenizer;

@@ -16,12 +16,13 @@ namespace twin::apps {
 struct ServingTextOptions {
   std::string tokenizer = {};      // tokenizer.json or its folder; empty: the model's
   std::string chat_template = {};  // a file; empty: the tokenizer's, else a plain one
-  // Of the stand-in; unset: an emulated model's has 4, and a real model gets none.
+  // Characters per token of the stand-in; unset: 4 for an emulated model, no stand-in for a real
+  // one.
   std::optional<double> characters_per_token = std::nullopt;
 };
 
 // Loads the tokenizer that the options or the experiment's model name; a model without one gets a
-// stand-in, a real model only where characters_per_token asks for it. Throws InputError (data) for
+// stand-in, a real model only if characters_per_token is given. Throws InputError (data) for
 // files that cannot be read or are not supported, (usage) for a real model without a tokenizer,
 // or what run::FindServedModels throws.
 class ServingText {
@@ -30,7 +31,7 @@ class ServingText {
 
   // Borrows from this object.
   [[nodiscard]] serve::TextTools tools() const;
-  // What an emulated model answers with: tokens whose text has exactly these tokens again.
+  // Tokens that answers of an emulated model consist of. Their text has exactly these tokens again.
   [[nodiscard]] const std::vector<std::int32_t>& drawn_tokens() const { return drawn_tokens_; }
   [[nodiscard]] const std::vector<std::int32_t>& end_tokens() const { return end_tokens_; }
   // One line each for the user.

@@ -12,8 +12,7 @@
 
 namespace twin::serve {
 
-// In place of boost::asio::thread_pool, which waits for ever where the system refuses one of its
-// threads.
+// Replaces boost::asio::thread_pool, which waits for ever if the system refuses one of its threads.
 class WorkerPool {
  public:
   // Throws std::system_error if the system refuses a thread.
@@ -22,7 +21,7 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Runs `work` on one of the threads, behind what was given before. From any thread. `work` must
+  // Runs `work` on one of the threads, after earlier work has started. From any thread. `work` must
   // not throw.
   void Post(std::function<void()> work);
   // Waits until all work is done. Further calls have no effect.

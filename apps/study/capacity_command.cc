@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "apps/override_options.h"
+#include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
@@ -196,46 +196,46 @@ void FindCapacity(CapacityArguments& arguments, CommandContext& context) {
 
 }  // namespace
 
-void AddCapacityCommand(CLI::App& app, CommandContext& context) {
+void AddCapacityCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<CapacityArguments>();
-  CLI::App* command = app.add_subcommand(
+  CommandParser command = app.AddCommand(
       "capacity", "Find the largest value of a setting, such as the rate, at which bounds hold");
   command
-      ->add_option("EXPERIMENT", arguments->experiments,
-                   "Experiment files; several are compared on the same seeds")
-      ->required();
-  AddOverrideOptions(*command, arguments->assignments);
+      .AddOption("EXPERIMENT", arguments->experiments,
+                 "Experiment files; several are compared on the same seeds")
+      .Required();
+  AddOverrideOptions(command, arguments->assignments);
   command
-      ->add_option("--vary", arguments->question.path,
-                   "Field to vary, as in --set: workload.arrivals.rate")
-      ->required();
-  command->add_option("--between", arguments->between, "LOW,HIGH: where to look")->required();
+      .AddOption("--vary", arguments->question.path,
+                 "Field to vary, as in --set: workload.arrivals.rate")
+      .Required();
+  command.AddOption("--between", arguments->between, "LOW,HIGH: range to search").Required();
   command
-      ->add_option("--until", arguments->until,
-                   "Bounds on metrics, joined by &&: 'p99_ttft_ms<=1000 && p99_tpot_ms<=100'")
-      ->required();
+      .AddOption("--until", arguments->until,
+                 "Bounds on metrics, joined by &&: 'p99_ttft_ms<=1000 && p99_tpot_ms<=100'")
+      .Required();
   command
-      ->add_option("--replications", arguments->question.replications,
-                   "Seeds per value (default: 20; the test of low and high needs 10)")
-      ->check(CLI::Range(2, 100'000));
+      .AddOption("--replications", arguments->question.replications,
+                 "Seeds per value (default: 20; the sequential test needs 10)")
+      .InRange(2, 100'000);
   command
-      ->add_option("--confidence", arguments->question.confidence,
-                   "Of the interval and the test (default: 0.95)")
-      ->check(CLI::Range(0.5, 0.9999));
+      .AddOption("--confidence", arguments->question.confidence,
+                 "Confidence level of the interval and of the sequential test (default: 0.95)")
+      .InRange(0.5, 0.9999);
   command
-      ->add_option("--tolerance", arguments->question.tolerance,
-                   "Relative precision of the value, and the effect of longer runs that is ignored "
-                   "(default: 0.01)")
-      ->check(CLI::Range(1e-6, 0.5));
+      .AddOption("--tolerance", arguments->question.tolerance,
+                 "Relative precision of the value, and largest effect of longer runs that is "
+                 "ignored (default: 0.01)")
+      .InRange(1e-6, 0.5);
   command
-      ->add_option("--doublings", arguments->question.doublings_max,
-                   "How often the runs are doubled at most (default: 5)")
-      ->check(CLI::Range(0, 20));
-  command->add_option("--jobs", arguments->question.jobs, "Runs at a time (default: one per core)")
-      ->check(CLI::Range(1, 1024));
-  command->add_option("--format", arguments->format, "What to print (default: table)")
-      ->check(CLI::IsMember({"table", "json"}));
-  command->callback([arguments, &context] { FindCapacity(*arguments, context); });
+      .AddOption("--doublings", arguments->question.doublings_max,
+                 "Most doublings of the runs' length (default: 5)")
+      .InRange(0, 20);
+  command.AddOption("--jobs", arguments->question.jobs, "Runs at a time (default: one per core)")
+      .InRange(1, 1024);
+  command.AddOption("--format", arguments->format, "What to print (default: table)")
+      .OneOf({"table", "json"});
+  command.OnCall([arguments, &context] { FindCapacity(*arguments, context); });
 }
 
 }  // namespace twin::apps

@@ -68,7 +68,8 @@ bool Assigns(std::string_view text) {
 
 class DerivedColumns::Expression {
  public:
-  // `where` names the column in errors; `others` are the axes and the columns derived before.
+  // `where` names the column in errors; `others`: names of the axes and of the columns derived
+  // before.
   Expression(const std::string& text, const std::string& where, std::span<const std::string> others)
       : where_(where) {
     if (Assigns(text)) Refuse("= assigns; allowed: comparisons with ==");

@@ -1,4 +1,4 @@
-// Columns of results.csv that are computed from the others of their row.
+// Columns of results.csv that are computed from the other columns of their row.
 #pragma once
 
 #include <cstddef>

@@ -8,11 +8,11 @@
 
 namespace twin::run {
 
-// Sorts keys of summaries: those of the metric catalogue in its order, then those of tenants by
-// tenant, then all others by name.
+// Sorts keys of summaries: keys of the metric catalogue in its order, then keys of tenants by
+// tenant, then all remaining ones by name.
 void SortMetricColumns(std::vector<std::string>& names);
 
-// What rows of a study have beside the keys of summary.json (study_runner.h).
+// Metrics that rows of a study have in addition to the keys of summary.json (study_runner.h).
 std::span<const std::string_view> StudyMetrics();
 
 // Whether a name is a key of a summary or one of StudyMetrics().

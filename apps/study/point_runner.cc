@@ -2,20 +2,62 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <exception>
+#include <limits>
+#include <span>
 #include <utility>
 #include <variant>
+#include <vector>
 
-#include "apps/study/warmup.h"
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "run/many/output_statistics.h"
 #include "run/process_use.h"
+#include "run/record/run_listener.h"
 #include "run/simulation.h"
 
 namespace twin::run {
 namespace {
 
-// Of the process, or the same in every row.
+// Latencies of a run by order of arrival, in seconds; NaN for requests that did not complete.
+// Memory: 16 bytes per request.
+class LatencySeries : public RunListener {
+ public:
+  void OnArrived(TimePoint /*now*/, const RequestLife& /*life*/) override {
+    ttft_.push_back(std::numeric_limits<double>::quiet_NaN());
+    e2el_.push_back(std::numeric_limits<double>::quiet_NaN());
+  }
+  void OnEnded(const RequestLife& life) override {
+    if (life.status != RequestStatus::kCompleted) return;
+    const auto index = static_cast<std::size_t>(life.id);
+    ttft_[index] = Seconds(life.first_received() - life.arrival);
+    e2el_[index] = Seconds(life.last_received() - life.arrival);
+  }
+
+  [[nodiscard]] const std::vector<double>& ttft() const { return ttft_; }
+  [[nodiscard]] const std::vector<double>& e2el() const { return e2el_; }
+
+ private:
+  std::vector<double> ttft_;
+  std::vector<double> e2el_;
+};
+
+// The warm-up of a point from runs of all its replications, by MSER-5: the larger one of the
+// warm-up of the averaged times to first token and that of the averaged end-to-end latencies.
+MserPoint WarmupOf(std::span<const LatencySeries> replications) {
+  std::vector<std::vector<double>> ttft;
+  std::vector<std::vector<double>> e2el;
+  for (const LatencySeries& series : replications) {
+    ttft.push_back(series.ttft());
+    e2el.push_back(series.e2el());
+  }
+  const MserPoint first = Mser5(AveragedSeries(ttft));
+  const MserPoint whole = Mser5(AveragedSeries(e2el));
+  return {std::max(first.observations, whole.observations), first.too_short || whole.too_short};
+}
+
+// Whether a metric describes the process, or is equal in every row.
 bool IsOfProcess(std::string_view name) { return NamesProcessUse(name) || name == "interrupted"; }
 
 std::int64_t RequestsOfShare(double share, std::int64_t requests) {

@@ -1,4 +1,4 @@
-// Runs the replications of points; what runs of one point share is made once.
+// Runs the replications of points. Objects that runs of one point share are made once.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,11 @@
 
 namespace twin::run {
 
-// Thread-safe. Points should come in rising order: those far behind the latest one are forgotten.
+// Thread-safe. Points should come in rising order: points far below the latest one are forgotten.
 class PointRunner {
  public:
-  // `points_in_flight`: those that may run at the same time. Borrows the study and the options.
+  // `points_in_flight`: number of points that may run at the same time. Borrows the study and the
+  // options.
   PointRunner(const Study& study, const StudyRunOptions& options, std::size_t points_in_flight)
       : study_(study), options_(options), points_in_flight_(points_in_flight) {}
 
@@ -31,14 +32,14 @@ class PointRunner {
                             RunControl& control);
 
  private:
-  // What the runs of a point share, made by the first of them.
+  // State that the runs of a point share, made by the first of them.
   struct Shared {
     std::mutex making;
     bool made = false;
     Deployment deployment;
     std::string error;  // why there is none
   };
-  // How many requests the metrics leave out, and why.
+  // Number of requests that the metrics leave out, and the rule for it.
   struct Warmup {
     std::int64_t requests = 0;
     std::string rule = "none";

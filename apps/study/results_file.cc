@@ -120,7 +120,7 @@ void ResultsFile::Open() {
   if (descriptor_ >= 0) close(descriptor_);
   descriptor_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor_ < 0) FailWith(path_);
-  // What a killed process left of a row.
+  // Cuts off the part of a row that a killed process left.
   if (ftruncate(descriptor_, end_) != 0 || lseek(descriptor_, 0, SEEK_END) < 0) FailWith(path_);
 }
 
@@ -176,7 +176,7 @@ void ResultsFile::ReadRows() {
   if (header) ReadHeader(line);  // without its end
 }
 
-// Notes where a row is, if it is one that counts.
+// Stores the place of a row, if the row counts.
 void ResultsFile::NoteRow(const std::vector<std::string_view>& cells, std::int64_t offset) {
   in_order_ = false;
   if (cells.size() != lead_.size() + columns_.size() + derived_there_ + 1) return;
@@ -256,7 +256,7 @@ std::string ResultsFile::Row(std::vector<std::string> cells, const std::string& 
   return CsvRow(cells);
 }
 
-// The rows in order under these columns, of which the present ones are a part.
+// Writes the rows in order under these columns, which include the present ones.
 void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
   std::vector<std::size_t> places;  // of the present columns
   for (const std::string& column : columns_) {

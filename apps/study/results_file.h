@@ -26,9 +26,9 @@ namespace twin::run {
 class ResultsFile {
  public:
   // Opens `path`, or creates it; an empty file is a new one. Rows of a file that is there count as
-  // done if they are complete, belong to the study and have no error; others are made again.
-  // Borrows the study.
-  // Throws InputError (usage) if the file is not the study's, std::system_error.
+  // done if they are complete, belong to the study and have no error; all other rows are made
+  // again. Borrows the study. Throws InputError (usage) if the file is not the study's,
+  // std::system_error.
   ResultsFile(std::filesystem::path path, const Study& study);
   ~ResultsFile();
   ResultsFile(const ResultsFile&) = delete;
@@ -36,7 +36,7 @@ class ResultsFile {
 
   // By row (Study::RowAt).
   [[nodiscard]] bool Has(std::size_t row) const { return offsets_[row] >= 0; }
-  // Rows with an error, of those that were appended.
+  // Appended rows that have an error.
   [[nodiscard]] std::size_t failed() const { return failed_; }
 
   // Throws std::system_error.
@@ -66,7 +66,7 @@ class ResultsFile {
   std::vector<std::string> columns_;  // keys of summaries, in order
   DerivedColumns derived_;
   std::size_t derived_there_ = 0;      // columns of the file that are derived ones
-  bool derived_anew_ = false;          // they may not be those of the study
+  bool derived_anew_ = false;          // they may differ from the study's
   std::vector<std::int64_t> offsets_;  // of each row in the file; negative: not there
   std::int64_t end_ = 0;               // of the file
   std::int64_t latest_ = -1;           // the row that was appended last

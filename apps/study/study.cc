@@ -10,7 +10,6 @@
 #include "apps/study/study_sample.h"
 #include "core/check.h"
 #include "core/hash.h"
-#include "core/hex.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 
@@ -24,7 +23,7 @@ constexpr std::size_t kRowsMax = 100'000'000;
   throw InputError(InputError::Kind::kUsage, where, what);
 }
 
-// Between `from` and `to`, which `share` 0 and 1 give exactly.
+// A value between `from` and `to`; `share` 0 and 1 give these exactly.
 double Between(const AxisConfig& range, double share) {
   if (share <= 0) return *range.from;
   if (share >= 1) return *range.to;
@@ -32,7 +31,7 @@ double Between(const AxisConfig& range, double share) {
   return *range.from + share * (*range.to - *range.from);
 }
 
-// A file as the axis names it, from where the study lies.
+// The path of a file that an axis names, relative to the folder of the study.
 std::string Located(const StudyConfig& study, const std::string& file) {
   return (study.folder / file).lexically_normal().string();
 }
@@ -151,7 +150,7 @@ void Study::CountPoints() {
 
 void Study::SetHash() {
   StudyConfig shown = config_;
-  // Neither which runs keep directories nor what is computed from the results changes a run.
+  // Left out, as they change no run: which runs keep directories, and derived columns.
   shown.runs.clear();
   shown.derived.clear();
   shown.set = changes_;

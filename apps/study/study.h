@@ -1,4 +1,4 @@
-// A study as a list of points: what each point's experiment is, and with which seeds it runs.
+// A study as a list of points: the experiment of each point, and the seeds with which it runs.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ struct StudyRowId {
 
 // Immutable: several threads may use one.
 //
-// Columns are the axes by path, coupled fields behind their axis; with several bases, `base` comes
+// Columns are the axes by path, coupled fields after their axis; with several bases, `base` comes
 // first. In a grid the last axis varies fastest. Values of ranges have at most 12 significant
-// digits; those of fields of whole numbers are rounded, and equal neighbours of a range are dropped
-// (a sample keeps them).
+// digits; values of fields of whole numbers are rounded, and equal neighbours of a range are
+// dropped (a sample keeps them).
 class Study {
  public:
-  // Reads the experiments of the study. `overrides` are the command line's --set and --unset, after
-  // those of `config.set`.
+  // Reads the experiments of the study. `overrides` are the command line's --set and --unset, which
+  // apply after `config.set`.
   // Throws InputError (usage): an experiment that cannot be read, an axis without such a field or
   // with a value of another type, coupled fields with different numbers of values, one field on two
   // axes, a field that a study sets itself (seed, name), a derived column that cannot be computed,
@@ -38,10 +38,10 @@ class Study {
   Study(StudyConfig config, std::span<const std::string> overrides);
 
   [[nodiscard]] const StudyConfig& config() const { return config_; }
-  // To every experiment: those of config().set and of the command line.
+  // Changes of every experiment: config().set, then the command line's.
   [[nodiscard]] const std::vector<std::string>& changes() const { return changes_; }
   [[nodiscard]] std::size_t points() const { return points_; }
-  // Of the values of the axes. Point = base * combinations() + combination.
+  // Number of combinations of the axes' values. Point = base * combinations() + combination.
   [[nodiscard]] std::size_t combinations() const { return combinations_; }
   [[nodiscard]] std::size_t rows() const { return points_ * config_.replications; }
   [[nodiscard]] StudyRowId RowAt(std::size_t row) const {
@@ -59,7 +59,7 @@ class Study {
     return first_seed_ + replication;
   }
 
-  // The point's experiment; its seed is that of replication 0. Throws InputError if the experiment
+  // The point's experiment, with the seed of replication 0. Throws InputError if the experiment
   // is not valid.
   [[nodiscard]] ExperimentConfig ConfigOf(std::size_t point) const;
 
@@ -67,7 +67,7 @@ class Study {
   [[nodiscard]] bool KeepsRuns(std::size_t point) const;
 
   // 64 bits in hexadecimal digits. Equal studies of equal experiments and input files (whole files,
-  // those that the axes name too) have equal hashes on every machine.
+  // including files that the axes name) have equal hashes on every machine.
   [[nodiscard]] const std::string& hash() const { return hash_; }
 
  private:

@@ -8,13 +8,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstdint>
 #include <fstream>
 #include <optional>
+#include <string>
 #include <system_error>
 
-#include "apps/study/study_differences.h"
 #include "apps/study/study_document.h"
 #include "apps/study/study_summary.h"
+#include "core/csv.h"
 #include "core/files/output_file.h"
 #include "core/input_error.h"
 
@@ -92,9 +94,32 @@ bool IsDone(const Study& study, const ResultsFile& results, const fs::path& runs
   return !study.KeepsRuns(id.point) || fs::is_directory(RunFolderOf(runs, id));
 }
 
+// Bytes up to the end of the last whole line.
+std::uintmax_t WholeLines(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::uintmax_t bytes = 0;
+  for (std::string line; std::getline(in, line) && !in.eof();) bytes += line.size() + 1;
+  return bytes;
+}
+
 }  // namespace
 
-// One process at a time: the lock ends with it.
+TimingFile::TimingFile(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::uintmax_t bytes = WholeLines(path);
+  if (std::filesystem::exists(path)) std::filesystem::resize_file(path, bytes, ignored);
+  out_.open(path, std::ios::app | std::ios::binary);
+  if (bytes == 0) out_ << "point,replication,wall_seconds\n";
+}
+
+void TimingFile::Append(const StudyRow& row) {
+  CsvLine line;
+  line.Count(row.id.point).Count(row.id.replication);
+  line.Word(fmt::format("{:.6f}", row.wall_seconds)).WriteTo(out_);
+  out_.flush();
+}
+
+// Lets one process work in the folder at a time: the lock ends with the process.
 class StudyDirectory::FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)

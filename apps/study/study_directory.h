@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "apps/study/results_file.h"
 #include "apps/study/study.h"
 #include "apps/study/study_runner.h"
-#include "apps/study/timing_file.h"
 #include "run/run_control.h"
 
 namespace twin::run {
@@ -23,18 +23,33 @@ struct SweepOutcome {
   bool interrupted = false;     // `control` asked to stop before all rows were there
 };
 
+// timing.csv of a study: wall time per run, in the order in which they finished. Columns: point,
+// replication, wall_seconds. Not part of the results: a row that is lost changes
+// nothing else, and failures to write are ignored.
+class TimingFile {
+ public:
+  // Continues the file, or begins it with its header. A last line without its end, which a killed
+  // process left, is cut off.
+  explicit TimingFile(const std::filesystem::path& path);
+
+  void Append(const StudyRow& row);
+
+ private:
+  std::ofstream out_;
+};
+
 // The folder of a study while rows are added to it:
 //
 //   study.json    the resolved study with its hash and the builds that made the rows
 //   results.csv   one row per run (results_file.h)
 //   summary.csv   one row per point (study_summary.h)
-//   differences.csv   with several bases: the others against the first (study_differences.h)
+//   differences.csv   with several bases: each one against the first (study_summary.h)
 //   timing.csv    wall time per run, in the order in which they finished
 //   runs/         run directories of the points that keep them, POINT_REPLICATION
 //
 // A folder of a study with the same hash is continued; rows with an error, and rows whose run
 // directory is wanted and missing, are made again. Only rows that were not appended are lost if the
-// process is killed; what it left of half-written files is removed.
+// process is killed; the half-written files that it left are removed.
 class StudyDirectory {
  public:
   // Borrows the study; creates the folder if it is missing. `accept_other_build`: continues one

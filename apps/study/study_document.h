@@ -1,4 +1,4 @@
-// study.json: what a study's folder holds, and which build made it.
+// study.json: the study of a folder, and the builds that made its rows.
 #pragma once
 
 #include <filesystem>
@@ -10,30 +10,30 @@
 
 namespace twin::run {
 
-// Which twinserve made results.
+// A build of twinserve that made results.
 struct StudyBuild {
   std::string version;
   std::string commit;
   bool dirty = false;  // with changes that are not committed
 
   bool operator==(const StudyBuild&) const = default;
-  // Such as "0.5.0 at 1234567890ab with changes".
+  // Text such as "0.5.0 at 1234567890ab with changes".
   [[nodiscard]] std::string text() const;
 };
 
 StudyBuild ThisBuild();
 
-// What continuing a study needs to know of it.
+// Facts about a study that continuing it needs.
 struct StudyDocument {
   std::string hash;                        // empty: unreadable
   StudyBuild build;                        // of the latest call
-  std::vector<StudyBuild> earlier_builds;  // others that made rows of the same folder, each once
+  std::vector<StudyBuild> earlier_builds;  // earlier ones with rows in the folder, each once
 
   // The builds of a folder that this build continues.
   [[nodiscard]] std::vector<StudyBuild> OthersThan(const StudyBuild& own) const;
 };
 
-// Of study.json; nothing if there is no such file.
+// Reads study.json; nullopt if there is no such file.
 std::optional<StudyDocument> ReadStudyDocument(const std::filesystem::path& file);
 
 // study.json of this build.

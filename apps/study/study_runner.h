@@ -19,11 +19,11 @@ namespace twin::run {
 struct StudyRow {
   StudyRowId id;
   std::uint64_t seed = 0;
-  // Of the run, without what the process used (cpu_seconds, peak_rss_mib) and `interrupted`, and
-  // with two more entries: warmup_requests (left out by the metrics) and warmup_rule
-  // (none, head_share, mser5, or mser5_too_short: the rule finds no steady state, so nothing is
-  // left out). With mser5, points that differ in their base alone leave out the same number, the
-  // largest. Empty if the run failed.
+  // Summary of the run, without the use of the process (cpu_seconds, peak_rss_mib) and
+  // `interrupted`, and with two more entries: warmup_requests (left out by the metrics) and
+  // warmup_rule (none, head_share, mser5, or mser5_too_short: the rule finds no steady state, so
+  // nothing is left out). With mser5, points that differ in their base alone leave out the same
+  // number, the largest. Empty if the run failed.
   Summary summary = {};
   std::string error = {};  // one line; empty: none
   double wall_seconds = 0;
@@ -31,8 +31,8 @@ struct StudyRow {
 
 struct StudyRunOptions {
   int jobs = 0;  // runs at a time; 0: as many as the machine has cores
-  // Of the points that keep run directories; empty: none do. These are the runs of their
-  // configurations, without a warm-up that mser5 found.
+  // Folder for the run directories of the points that keep them; empty: none do. They hold the runs
+  // of the configurations as they are, without a warm-up that mser5 found.
   std::filesystem::path runs_folder;
   std::vector<std::string> command_line;  // for their provenance.json
 };

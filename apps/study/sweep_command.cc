@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/override_options.h"
+#include "apps/options.h"
 #include "apps/study/study.h"
 #include "apps/study/study_directory.h"
 #include "apps/terminal_control.h"
@@ -71,22 +71,22 @@ void Sweep(const SweepArguments& arguments, CommandContext& context) {
 
 }  // namespace
 
-void AddSweepCommand(CLI::App& app, CommandContext& context) {
+void AddSweepCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<SweepArguments>();
-  CLI::App* command =
-      app.add_subcommand("sweep", "Simulate all points of a study, several at a time");
-  command->add_option("STUDY", arguments->study, "Study file (.textproto): docs/studies.md")
-      ->required();
-  AddOverrideOptions(*command, arguments->assignments);
-  command->add_option("--out", arguments->out,
-                      "Folder for results.csv, summary.csv, timing.csv and study.json; a folder "
-                      "with a part of the same study is continued");
-  command->add_option("--jobs", arguments->jobs, "Runs at a time (default: one per core)")
-      ->check(CLI::Range(1, 1024));
-  command->add_flag("--accept-other-build", arguments->accept_other_build,
-                    "Continue a folder of the same study that another build of twinserve began");
-  command->add_flag("--dry-run", arguments->dry_run, "Only print the points, as CSV");
-  command->callback([arguments, &context] { Sweep(*arguments, context); });
+  CommandParser command =
+      app.AddCommand("sweep", "Simulate all points of a study, several at a time");
+  command.AddOption("STUDY", arguments->study, "Study file (.textproto): docs/studies.md")
+      .Required();
+  AddOverrideOptions(command, arguments->assignments);
+  command.AddOption("--out", arguments->out,
+                    "Folder for results.csv, summary.csv, timing.csv and study.json; a folder "
+                    "with a part of the same study is continued");
+  command.AddOption("--jobs", arguments->jobs, "Runs at a time (default: one per core)")
+      .InRange(1, 1024);
+  command.AddFlag("--accept-other-build", arguments->accept_other_build,
+                  "Continue a folder of the same study that another build of twinserve began");
+  command.AddFlag("--dry-run", arguments->dry_run, "Only print the points, as CSV");
+  command.OnCall([arguments, &context] { Sweep(*arguments, context); });
 }
 
 }  // namespace twin::apps

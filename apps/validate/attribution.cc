@@ -49,7 +49,7 @@ std::vector<Cause> CausesOf(const MeasuredRun& run, const ModelledSteps& modelle
   return causes;
 }
 
-// The ways of the run's requests by the experiment's boundary; empty if it has none.
+// Delays of the run's requests and tokens by the experiment's boundary; empty if it has none.
 std::vector<ModelledWay> WaysOf(const MeasuredRun& run) {
   std::vector<ModelledWay> ways;
   if (!sim::HasDelays(run.config.system.boundary)) return ways;

@@ -1,4 +1,4 @@
-// Attribution: which part of a prediction causes which part of its error.
+// Attribution of a prediction's error to the parts of the prediction.
 #pragma once
 
 #include <array>
@@ -43,8 +43,8 @@ Endings EndingsOf(const MeasuredRun& experiment, const RecordedRun& events);
 // The error of predicted times at a run's recorded decisions, by cause: arrival_jitter (arrivals
 // seen late), host (schedule, build, delivery), each device part that takes time, or `device` if
 // the cost model does not distinguish parts, and `boundary` if the experiment has one (without the
-// reaction of clients in a closed loop, which belongs to the decisions). Who gives up is a recorded
-// decision as well. Vectors are by metric.
+// reaction of clients in a closed loop, which belongs to the decisions). The clients that give up
+// are a recorded decision as well. Vectors are by metric.
 struct Attribution {
   std::vector<std::string> causes;
   std::vector<double> measured;

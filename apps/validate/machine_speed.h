@@ -1,5 +1,4 @@
-// How fast the machine was during real runs, against the minutes in which a cost model was
-// measured.
+// The speed of the machine during real runs, relative to its speed while a cost model was measured.
 #pragma once
 
 #include <memory>

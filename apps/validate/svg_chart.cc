@@ -55,7 +55,7 @@ class Axis {
   [[nodiscard]] double low() const { return log_ ? std::pow(10, low_) : low_; }
   [[nodiscard]] double high() const { return log_ ? std::pow(10, high_) : high_; }
 
-  // Powers of ten (and twos and fives where those are few), or round steps.
+  // Powers of ten (and twos and fives where the powers are few), or round steps.
   [[nodiscard]] std::vector<double> Ticks() const {
     std::vector<double> ticks;
     if (log_) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/override_options.h"
+#include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "apps/validate/validate_experiment.h"
 #include "apps/validate/validation_report.h"
@@ -96,26 +96,26 @@ void Run(const ValidateArguments& arguments, CommandContext& context) {
 
 }  // namespace
 
-void AddValidateCommand(CLI::App& app, CommandContext& context) {
+void AddValidateCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<ValidateArguments>();
-  CLI::App* command =
-      app.add_subcommand("validate", "Measure, replay and predict an experiment; attribute errors");
-  CLI::Option* experiment =
-      command->add_option("EXPERIMENT", arguments->experiment, "Experiment with a real world");
-  AddOverrideOptions(*command, arguments->assignments);
-  command->add_option("--out", arguments->out, "Folder (default: runs/NAME.validation)");
+  CommandParser command =
+      app.AddCommand("validate", "Measure, replay and predict an experiment; attribute errors");
+  CommandOption experiment =
+      command.AddOption("EXPERIMENT", arguments->experiment, "Experiment with a real world");
+  AddOverrideOptions(command, arguments->assignments);
+  command.AddOption("--out", arguments->out, "Folder to write (default: runs/NAME.validation)");
   command
-      ->add_option("--repeats", arguments->repeats,
-                   "Real runs; from two on, their noise is told (default 2)")
-      ->check(CLI::Range(1, 100));
-  command->add_option("--runs", arguments->runs, "Run directories to compare instead of new runs");
+      .AddOption("--repeats", arguments->repeats,
+                 "Number of real runs (default: 2); two or more show how much equal runs differ")
+      .InRange(1, 100);
+  command.AddOption("--runs", arguments->runs, "Run directories to compare instead of new runs");
   command
-      ->add_option("--served", arguments->served,
-                   "Run directory of `twinserve serve`: simulate what its clients did, and compare")
-      ->excludes(experiment);
-  command->add_option("--format", arguments->format, "Form of the results on stdout")
-      ->check(CLI::IsMember({"table", "json"}));
-  command->callback([arguments, &context] { Run(*arguments, context); });
+      .AddOption("--served", arguments->served,
+                 "Run directory of `twinserve serve`: simulate what its clients did, and compare")
+      .Excludes(experiment);
+  command.AddOption("--format", arguments->format, "What to print (default: table)")
+      .OneOf({"table", "json"});
+  command.OnCall([arguments, &context] { Run(*arguments, context); });
 }
 
 }  // namespace twin::apps

@@ -10,9 +10,9 @@
 
 #include "apps/validate/attribution.h"
 #include "apps/validate/machine_speed.h"
-#include "apps/validate/run_curves.h"
 #include "core/time.h"
 #include "run/measured_run.h"
+#include "run/record/run_listener.h"
 #include "run/record/summary.h"
 #include "sim/cost/step_cost.h"
 
@@ -64,7 +64,7 @@ struct StepPoint {
   std::size_t kind = 0;  // of kStepKinds
 };
 
-// Of runs whose clients give up.
+// How requests ended in runs whose clients give up.
 struct EndingComparison {
   Duration client_timeout{0};
   Endings predicted;
@@ -72,6 +72,30 @@ struct EndingComparison {
 };
 
 constexpr const char* kStepKinds[] = {"prefill", "decode", "mixed"};
+
+// The data of the figures of a report: latencies of the requests, and load over time.
+class RunCurves : public RunListener {
+ public:
+  struct LoadPoint {
+    double seconds = 0;  // time from which the load had this value
+    Load load;
+  };
+
+  void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
+  void OnEnded(const RequestLife& life) override;
+
+  // Latencies of completed requests in the measured window, in the order of completion.
+  [[nodiscard]] const std::vector<double>& ttft_ms() const { return ttft_ms_; }
+  [[nodiscard]] const std::vector<double>& tpot_ms() const { return tpot_ms_; }
+  [[nodiscard]] const std::vector<double>& e2el_ms() const { return e2el_ms_; }
+  [[nodiscard]] const std::vector<LoadPoint>& load() const { return load_; }
+
+ private:
+  std::vector<double> ttft_ms_;
+  std::vector<double> tpot_ms_;  // of requests with at least two tokens
+  std::vector<double> e2el_ms_;
+  std::vector<LoadPoint> load_;
+};
 
 struct Validation {
   std::string name;

@@ -70,7 +70,7 @@ bool IsMean(const MetricComparison& metric) {
          metric.name == "mean_e2el_ms";
 }
 
-// What the machine's speed during the runs adds to the prediction.
+// Writes how much of the prediction comes from the machine's speed during the runs.
 void WriteSpeed(std::ostream& out, const Validation& validation) {
   if (!validation.speed) return;
   out << fmt::format(

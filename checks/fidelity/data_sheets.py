@@ -1,4 +1,4 @@
-"""What data sheets say of GPUs, closed forms of operations from them, and measurements of few models.
+"""Data sheets of GPUs, closed forms of operations computed from them, and measurements of a few models.
 
 Every closed form has coefficients that are the same for all chips, in cycles, shares of the data
 sheet, and nanoseconds, and writes the profile that they make of one GPU. Standard library only.

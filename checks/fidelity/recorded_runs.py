@@ -1,6 +1,6 @@
-"""Readers of the recorded runs: what was sent, what came back, and the configuration of the server.
+"""Readers of the recorded runs: requests, answers, and the configuration of the server.
 
-Every reader yields RecordedRun objects. Traps of the data sets that are minded: blis16 sends a pool
+Every reader yields RecordedRun objects. Traps of the data sets that the readers handle: blis16 sends a pool
 of 100 prompts in turn and its out_tokens are not the engine's; a saturated residency client is a
 closed loop of 256 requests; LLMServingSim's times are the engine's; time per output token is
 (end - first token) / (tokens - 1). Models and GPUs without an entry below go by the name that the

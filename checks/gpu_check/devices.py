@@ -1,7 +1,7 @@
-"""What is known in advance of the devices: floors and predictions of steps, and of the run.
+"""Floors and predictions of steps and of the run, for each device that is known in advance.
 
 Floors are bytes over the copy rate, or operations over 790 TFLOP/s, whichever is longer. Predictions
-are those of `twinserve predict` with the shipped profiles, written down before a GPU ran anything.
+come from `twinserve predict` with the shipped profiles, and were written down before a GPU ran anything.
 """
 
 # The names that drivers give, and the data sheets and profiles that belong to them.

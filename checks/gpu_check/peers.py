@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Speed of PyTorch on this GPU, of the same sizes as twinserve's.
 
-Usage: peers.py MODEL_FOLDER OUT. Writes OUT, a list of {name, value, unit} or {name, error}, anew
-behind every measurement: one that fails, or the end of the time, loses no other.
+Usage: peers.py MODEL_FOLDER OUT. Writes OUT, a list of {name, value, unit} or {name, error},
+after every measurement: a failure, or the end of the time, loses no earlier measurement.
 """
 import json
 import pathlib

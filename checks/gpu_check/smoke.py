@@ -1,8 +1,8 @@
 """The stage smoke: does every kernel work at all? Kernels that do not are replaced for later stages.
 
-Own kernels and products cannot be replaced: one test of them is run under compute-sanitizer, and the
-check ends. Attention kernels can: without FA3, FA2 serves prefills; without FA2, or without CUDA
-cores, which decodes would use as measured, the kernel for any shape serves all.
+The program's own kernels and products cannot be replaced: if they fail, one of their tests is run under
+compute-sanitizer, and the check ends. Attention kernels can be replaced: without FA3, FA2 computes
+prefills; without FA2, or without the kernel on CUDA cores, the kernel for any shape computes everything.
 """
 import concurrent.futures
 import csv

@@ -8,7 +8,7 @@ LISTS = {"preempted", "rejected", "hits", "drafts", "verified", "emitted", "fini
 
 
 def notation(step):
-    """A step as the policy notes write it: it3: 0:D1 1:P7 | pre=[2] | free=4 | fin=[0]."""
+    """A step in the notation of tests/golden/README.md: it3: 0:D1 1:P7 | pre=[2] | free=4 | fin=[0]."""
     if step is None:
         return "nothing more"
     short = {"preempted": "pre", "finished": "fin", "free_after": "freeA"}

@@ -1,8 +1,8 @@
 """Installs the scheduler of an original from PyPI, by name, into an environment of its own.
 
-Of the wheel only the Python files are kept (and the extension modules that a system names); of its
-dependencies only those that decisions need. What else is imported is replaced by modules without
-content (absent.py), found by importing the scheduler until it succeeds.
+Keeps the Python files of the wheel (and the extension modules that a system names), and installs only
+the dependencies that decisions need. Empty modules (absent.py) replace every other module that the
+scheduler imports; the list is found by importing the scheduler until it succeeds.
 """
 import json
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what formats of weights buy: speed on a CPU, and users beside speed on two GPUs.
+"""Draws what formats of weights gain: speed on a CPU, and users beside speed on two GPUs.
 
 Usage: build/venv/bin/python checks/quantisation/figure.py runs/quantisation [--out FILE]
 

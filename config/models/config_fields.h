@@ -10,8 +10,8 @@
 
 namespace twin {
 
-// Borrows the object. A null value counts as absent unless IsNull is asked.
-// Every refusal is an InputError (data): `where`, the field, what it is, what it must be.
+// Borrows the object. A null value counts as absent, except for IsNull(). Every refusal is an
+// InputError (data) that names `where`, the field, its value, and the allowed values.
 class ConfigFields {
  public:
   ConfigFields(const nlohmann::json& object, std::string where)
@@ -20,8 +20,8 @@ class ConfigFields {
   [[noreturn]] void Refuse(const std::string& what) const;
 
   [[nodiscard]] bool Has(const char* field) const { return Find(field) != nullptr; }
-  // True for an explicit null, which transformers treat otherwise than an absent field where the
-  // field has a default.
+  // True for an explicit null, which transformers distinguish from an absent field if the field has
+  // a default.
   [[nodiscard]] bool IsNull(const char* field) const;
   // nullptr if absent or null.
   [[nodiscard]] const nlohmann::json* Find(const char* field) const;

@@ -150,7 +150,7 @@ void ReadMlp(const ConfigFields& config, const ModelFamily& family, ModelSpec& s
   }
 }
 
-// What gemma2 and granite add to llama.
+// Reads the scales and caps that gemma2 and granite add to llama.
 void ReadScales(const ConfigFields& config, const ModelFamily& family, ModelConfig& model) {
   model.attention_scale = 1 / std::sqrt(static_cast<float>(model.shape.head_dim));
   const auto number = [&](const char* field, double absent) {
@@ -205,7 +205,7 @@ ModelConfig ReadLlamaLike(const ConfigFields& config, const ModelFamily& family)
   return model;
 }
 
-// What GPT-2 and OPT have in common: LayerNorm, a plain MLP, biases, learned positions.
+// Sets the features that GPT-2 and OPT share: LayerNorm, a plain MLP, biases, learned positions.
 void SetLearnedPositionFamily(ModelConfig& model) {
   ModelSpec& shape = model.shape;
   shape.norm = NormKind::kLayerNorm;
@@ -331,7 +331,7 @@ ModelConfig ReadHfConfig(const fs::path& path) {
     throw InputError(InputError::Kind::kData, file.string(), "not found or not readable");
   }
   ModelConfig model = ParseHfConfig(ReadFile(file, kConfigBytesMax), file.string());
-  // Generation goes by generation_config.json where that names end-of-sequence tokens.
+  // End-of-sequence tokens in generation_config.json override the ones in config.json.
   const fs::path generation_file = file.parent_path() / "generation_config.json";
   if (fs::exists(generation_file, unknown)) {
     const std::string generation = ReadFile(generation_file, kConfigBytesMax);

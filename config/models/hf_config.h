@@ -18,13 +18,14 @@ namespace twin {
 // rope_parameters) and configs nested in text_config. Fields that are left out get the values of
 // transformers (model_family.h); a null num_key_value_heads means one per query head, a null
 // head_dim hidden_size / num_attention_heads, a null sliding_window none. Weights and KV cache get
-// the stored type, fp32 if none is named; weights with a quantization_config of method fp8 get fp8,
-// those of awq and gptq in 4 bits int4; a KV cache with a kv_cache_scheme of 8 bits fp8 or int8.
+// the stored type, fp32 if none is named. With a quantization_config, weights of method fp8 get
+// fp8, and weights of awq and gptq in 4 bits get int4; a KV cache with a kv_cache_scheme of 8 bits
+// gets fp8 or int8.
 //
 // Throws InputError (data), one line: the file, the field, what is wrong, what is allowed.
 ModelConfig ReadHfConfig(const std::filesystem::path& path);
 
-// The same from the text of a config.json, without a name; `where` stands for the file in errors.
+// Reads the text of a config.json likewise, into a model without a name; errors name `where`.
 ModelConfig ParseHfConfig(std::string_view text, const std::string& where);
 
 }  // namespace twin

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "config/models/int4_layout.h"
 #include "config/models/model_family.h"
 #include "config/models/rope_config.h"
 #include "core/activation.h"
@@ -14,46 +13,57 @@
 
 namespace twin {
 
-// Where a layer has its norms: before each half, behind each residual addition, or both before and
-// behind each half (gemma2).
+// Positions of a layer's norms: before each half, after each residual addition, or both before and
+// after each half (gemma2).
 enum class NormPlacement : std::uint8_t { kBefore, kBehindSum, kAround };
+
+// Layout in which a checkpoint stores weights in 4 bits.
+struct Int4Layout {
+  enum class Kind : std::uint8_t { kGptq, kAwq };
+  Kind kind = Kind::kGptq;
+  std::int32_t group = 128;     // inputs that share a scale and a zero point; 0 = all inputs
+  bool zero_minus_one = false;  // zero points are stored less 1
+  bool symmetric = false;       // all zero points are 8, whether stored as 8 or as 7
+
+  bool operator==(const Int4Layout&) const = default;
+};
 
 // The simulator uses `shape` alone; executors use everything. Some configs can be simulated but not
 // computed (exec/model/model_config.h).
 struct ModelConfig {
   ModelSpec shape;
-  std::string model_type;  // empty: unknown, as of a preset
+  std::string model_type;  // empty: unknown, as for a preset
   WeightNaming naming = WeightNaming::kLlama;
   Activation activation = Activation::kSilu;
   NormPlacement norm_placement = NormPlacement::kBefore;
   float norm_epsilon = 0;
   float norm_gain_offset = 0;  // added to the stored gains (gemma2: 1)
-  // Of models without learned positions: leading dimensions of a head that are rotated, and how.
+  // For models without learned positions: leading dimensions of a head that are rotated, and how.
   std::int32_t rotary_dimensions = 0;
   RopeConfig rope;
   // First row of the position table that is used (opt: 2).
   std::int32_t position_offset = 0;
-  // Of each layer, the keys that a query sees, itself included; 0 = all before it.
+  // For each layer, the number of keys that a query sees, its own included; 0 = all before it.
   std::vector<std::int32_t> layer_windows;
 
-  // Factors of the embedding, of each half's output before it is added, of q.k before softmax, and
-  // of the logits. Caps: x becomes cap * tanh(x / cap); 0 = none.
+  // Factors on the embedding, on each half's output before it is added, on q.k before softmax, and
+  // on the logits. Caps: x becomes cap * tanh(x / cap); 0 = none.
   float embedding_scale = 1;
   float residual_scale = 1;
   float attention_scale = 1;
   float logit_scale = 1;
   float attention_cap = 0;
   float logit_cap = 0;
-  // Of a mixture: each token's experts have their softmax values divided by the sum of these.
+  // In a mixture, the softmax values of a token's experts are divided by their sum.
   bool normalises_expert_weights = false;
   bool scales_attention_by_layer = false;  // also divides q.k by the layer's number, from 1 (gpt2)
 
-  std::vector<std::int32_t> end_tokens;  // a generation may stop behind any of these
+  std::vector<std::int32_t> end_tokens;  // a generation may stop after any of these
 
   // quant_method of quantization_config, as "fp8", "awq", "gptq"; empty = stored as weight_dtype.
   std::string quantization;
-  std::optional<std::int32_t> quantization_bits;  // of awq and gptq
-  std::optional<Int4Layout> int4;  // where that is awq or gptq of 4 bits in a layout that is read
+  std::optional<std::int32_t> quantization_bits;  // for awq and gptq
+  std::optional<Int4Layout> int4;  // set for awq and gptq of 4 bits in a layout that is supported
   bool is_nested = false;          // the config was the text_config of a multi-modal model
 };
 

@@ -7,8 +7,8 @@ namespace twin {
 namespace {
 
 // Source: the configuration classes of transformers 4.55.4 (models/*/configuration_*.py), and its
-// modelling code for what configurations do not say. Version 5.23.0 has the same values, but for
-// the windows of qwen2_moe, where 4.55.4 is followed.
+// modelling code for facts that configurations leave out. Version 5.23.0 has equal values except
+// for the windows of qwen2_moe, where 4.55.4 is followed.
 constexpr std::array kFamilies = {
     ModelFamily{.model_type = "llama", .end_token = 2},
     ModelFamily{.model_type = "mistral",

@@ -9,16 +9,16 @@
 
 namespace twin {
 
-// How the tensors are named and laid out in the weights file.
+// Names and layout of the tensors in the weights file.
 enum class WeightNaming : std::uint8_t {
   kLlama,    // model.layers.N.self_attn.q_proj ...; also mistral, qwen2, qwen3, gemma2, granite
-  kPhi3,     // the same with qkv_proj and gate_up_proj fused
+  kPhi3,     // as kLlama, with qkv_proj and gate_up_proj fused
   kMixtral,  // as kLlama, with block_sparse_moe.experts.E.w1 ... in place of mlp.experts.E
   kGpt2,     // h.N.attn.c_attn ..., matrices stored [in, out]
   kOpt,      // decoder.layers.N.self_attn.q_proj, fc1, fc2
 };
 
-// Which layers `sliding_window` applies to where the config has no `layer_types`.
+// Layers that `sliding_window` applies to if the config has no `layer_types`.
 enum class WindowRule : std::uint8_t {
   kNone,                // the family has no window
   kAll,                 // every layer, if a window is given
@@ -30,17 +30,17 @@ enum class WindowRule : std::uint8_t {
 // A mixture of experts in place of each layer's MLP.
 struct ExpertDefaults {
   const char* experts_field = nullptr;  // nullptr: the family has a dense MLP
-  const char* width_field = nullptr;    // of one expert
+  const char* width_field = nullptr;    // field with the width of one expert
   std::int32_t experts = 0;
   std::int32_t experts_per_token = 0;
   std::int32_t width = 0;         // 0: the field is required
-  std::int32_t shared_width = 0;  // of the expert that every token passes; 0: there is none
+  std::int32_t shared_width = 0;  // width of the expert that every token passes; 0: there is none
   // The weights of a token's experts are divided by their sum: always, or if norm_topk_prob.
   bool always_normalised = false;
 };
 
-// What a family fixes in code, and the values of fields that a config may leave out. Sizes that
-// define a model (layers, hidden size, query heads, MLP width, vocabulary, positions) have no
+// Facts that a family fixes in code, and the values of fields that a config may leave out. Sizes
+// that define a model (layers, hidden size, query heads, MLP width, vocabulary, positions) have no
 // defaults: a config without them is damaged.
 struct ModelFamily {
   std::string_view model_type;
@@ -72,7 +72,7 @@ std::span<const ModelFamily> ModelFamilies();
 // nullptr if there is none of that name.
 const ModelFamily* FindModelFamily(std::string_view model_type);
 
-// Of all families, as "llama, mistral, ...".
+// Names of all families, as "llama, mistral, ...".
 std::string ModelFamilyNames();
 
 }  // namespace twin

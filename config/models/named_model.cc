@@ -22,7 +22,8 @@ bool IsWordCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.';
 }
 
-// "qwen3-14b" is in "qwen3-14b-awq"; "llama-3.2-1b" is not in "llama-3.2-1b.5" or "llama-3.2-11b".
+// True if `word` is a whole word of `text`: "qwen3-14b" is in "qwen3-14b-awq", but "llama-3.2-1b"
+// is not in "llama-3.2-1b.5" or "llama-3.2-11b".
 bool ContainsWhole(std::string_view text, std::string_view word) {
   for (std::size_t at = text.find(word); at != std::string_view::npos;
        at = text.find(word, at + 1)) {
@@ -47,15 +48,15 @@ std::string LowerCaseEnd(std::string_view path, int count) {
   return end;
 }
 
-// "llama" of "llama-3.1-8b", "gpt" of "gpt2".
+// The letters with which a preset begins: "llama" of "llama-3.1-8b", "gpt" of "gpt2".
 std::string_view FamilyOf(std::string_view preset) {
   const auto* const end =
       std::ranges::find_if_not(preset, [](char c) { return c >= 'a' && c <= 'z'; });
   return preset.substr(0, static_cast<std::size_t>(end - preset.begin()));
 }
 
-// Whether a word of `name` is the preset's family, and a version or size follows: "deepseek-r1" and
-// "gpt-oss-120b" are related to none, "deepseek-r1-distill-qwen-7b" to qwen's.
+// Whether a word of `name` is the preset's family, and a version or size follows. "deepseek-r1" and
+// "gpt-oss-120b" are related to no preset, "deepseek-r1-distill-qwen-7b" to qwen's presets.
 bool IsRelated(std::string_view name, std::string_view preset) {
   const std::string_view family = FamilyOf(preset);
   for (std::size_t at = 0; at < name.size(); ++at) {
@@ -68,7 +69,7 @@ bool IsRelated(std::string_view name, std::string_view preset) {
   return false;
 }
 
-// "; the nearest preset is ..."; empty if none is related.
+// The text "; the nearest preset is ..."; empty if no preset is related.
 std::string NearestPresets(std::string_view name) {
   std::string_view longest;
   std::vector<std::string_view> related;
@@ -81,14 +82,15 @@ std::string NearestPresets(std::string_view name) {
   return fmt::format("; the nearest presets are {}", NearestNames(name, related));
 }
 
-// Repositories on huggingface.co whose config.json has exactly the shape of a preset: of a preset
-// that begins with `preset`, the rest follows `repository` before one of `ends`.
+// Repositories on huggingface.co whose config.json has exactly the shape of a preset that begins
+// with `preset`. A repository is called `repository`, the rest of the preset's name, and one of
+// `ends`.
 struct Checkpoints {
   std::string_view preset;
   std::string_view repository;  // lower case
   std::array<std::string_view, 3> ends;
 };
-constexpr std::string_view kNone = "/";  // ends no repository's name
+constexpr std::string_view kNone = "/";  // no repository's name has this end
 constexpr std::array kCheckpoints = {
     Checkpoints{"gpt2", "openai-community/gpt2", {"", kNone, kNone}},
     Checkpoints{"opt-", "facebook/opt-", {"", kNone, kNone}},
@@ -135,7 +137,7 @@ ModelConfig OfPreset(std::string_view preset) {
   return model;
 }
 
-// A hub's name is no path, unless the model lies there.
+// A repository's name is no path, unless the model lies there.
 bool IsMissing(const std::string& path) {
   std::error_code unknown;
   return !std::filesystem::exists(path, unknown);
@@ -147,7 +149,7 @@ bool NamesModelPath(std::string_view model) { return model.find('/') != std::str
 
 ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
   if (!NamesModelPath(model)) return OfPreset(model);
-  const std::string_view preset = PresetOfCheckpoint(model);
+  const std::string_view preset = FindCheckpointPreset(model);
   if (!preset.empty() && IsMissing(model)) return OfPreset(preset);
   ModelConfig config = ReadHfConfig(model);
   const bool has_cost =
@@ -167,7 +169,7 @@ ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
   return ReadNamedModel(model, has_weight_dtype).shape;
 }
 
-std::string_view PresetOfCheckpoint(std::string_view path) {
+std::string_view FindCheckpointPreset(std::string_view path) {
   const std::string name = LowerCaseEnd(path, 2);
   for (const std::string_view preset : ModelPresetNames()) {
     const auto is_checkpoint = [&](const Checkpoints& known) {

@@ -9,22 +9,23 @@
 
 namespace twin {
 
-// A name with a '/' is the path of a model directory or of its config.json, any other one a preset.
+// True for a name with a '/', which is the path of a model directory or of its config.json. Any
+// other name is a preset.
 bool NamesModelPath(std::string_view model);
 
 // The preset with exactly the shape of a hub's repository, by the last two parts of `path`:
 // "qwen3-14b" for "Qwen/Qwen3-14B", "llama-3.1-8b" for "meta-llama/Llama-3.1-8B-Instruct". Empty
-// for all others, such as repositories with quantised weights.
-std::string_view PresetOfCheckpoint(std::string_view path);
+// for any other repository, such as one with quantised weights.
+std::string_view FindCheckpointPreset(std::string_view path);
 
-// The model that a simulation names; of a preset, the shape alone: a preset, a file, or, where
-// there is no such file, the preset of that checkpoint. Weights in a format that has no cost model
-// (int4, AWQ, GPTQ, ...) are refused unless `has_weight_dtype`: the caller then sets weight_dtype.
-// Throws InputError: an unknown preset (usage); hf_config.h (data).
+// The model that a simulation names: a preset, a file, or, if there is no such file, the preset of
+// that checkpoint. A preset sets the shape alone. Weights in a format that has no cost model (int4,
+// AWQ, GPTQ, ...) are refused unless `has_weight_dtype`: the caller then sets weight_dtype. Throws
+// InputError (usage) for an unknown preset, and the errors of hf_config.h (data).
 ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype);
 ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype);
 
-// The words for a path that does not exist: that no preset has this name, how to download the
+// Message for a path that does not exist: that no preset has this name, how to download the
 // config.json of a model on huggingface.co, and "the nearest preset is qwen3-14b" for
 // "Qwen/Qwen3-14B-AWQ", or up to three presets of the same family, if there are any.
 std::string NoSuchModel(std::string_view path);

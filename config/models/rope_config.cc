@@ -56,7 +56,7 @@ Scaling ScalingNamed(const std::string& type, const ConfigFields& fields,
   if (type == "llama3") return Scaling::kLlama3;
   if (type == "dynamic") return Scaling::kDynamic;
   if (type == "longrope") return Scaling::kLongRope;
-  // Older Phi-3 files name LongRoPE so.
+  // Older Phi-3 files call LongRoPE "su" or "yarn".
   if (family.model_type == "phi3" && (type == "su" || type == "yarn")) return Scaling::kLongRope;
   if (type == "yarn") return Scaling::kYarn;
   fields.Refuse(fmt::format("rope type '{}' is unknown, must be {}", Printable(type), kTypes));
@@ -74,8 +74,8 @@ void ReadScaling(const ConfigFields& fields, const std::string& type, const Mode
   if (rope.scaling == Scaling::kYarn) ReadYarn(fields, max_position, rope);
 }
 
-// transformers keep LongRoPE's original positions beside the scaling, and take those of Phi-3 where
-// they are absent.
+// LongRoPE's original positions: transformers keep them beside the scaling, and use Phi-3's
+// positions if they are absent.
 double OriginalOfLongRope(const ConfigFields& config, const ConfigFields& scaling) {
   constexpr std::int32_t kPhi3Positions = 4096;
   const char* const field = "original_max_position_embeddings";

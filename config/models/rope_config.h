@@ -9,21 +9,21 @@
 namespace twin {
 
 struct RopeConfig {
-  // Of kDynamic and kLongRope only what lengthens the context is read: no executor computes them,
-  // and their cost is that of any other.
+  // For kDynamic and kLongRope only the fields that lengthen the context are read: no executor
+  // computes them, and they cost as much as any other scaling.
   enum class Scaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kDynamic, kLongRope };
 
   double theta = 10000;  // base of the frequencies
   Scaling scaling = Scaling::kNone;
-  double factor = 1;  // ratio of the extended to the original context, of every kind that has one
+  double factor = 1;  // ratio of the extended to the original context, for kinds that have one
   // Whether the scaling itself has original_max_position_embeddings.
   bool names_original = false;
-  // Llama 3: wavelengths below original / high_factor are kept, above original / low_factor
-  // stretched by `factor`, and those between interpolated.
+  // Llama 3: wavelengths below original / high_factor are kept, wavelengths above original /
+  // low_factor are stretched by `factor`, and the ones between are interpolated.
   double low_factor = 1;
   double high_factor = 4;
-  double original_positions = 0;  // before the extension; also of YaRN and LongRoPE
-  // YaRN: the two interpolate between these numbers of rotations within the original context.
+  double original_positions = 0;  // before the extension; also for YaRN and LongRoPE
+  // YaRN: interpolates between these numbers of rotations within the original context.
   double beta_fast = 32;
   double beta_slow = 1;
   bool truncates = true;  // round the limits of the interpolation to whole pairs

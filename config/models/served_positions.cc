@@ -41,7 +41,7 @@ std::int32_t MostOfTrtLlm(std::int32_t positions, const RopeConfig& rope) {
 
 }  // namespace
 
-ServedPositions PositionsOf(const ModelConfig& model, PositionRule rule) {
+ServedPositions FindServedPositions(const ModelConfig& model, PositionRule rule) {
   const std::int32_t positions = model.shape.max_position;
   const RopeConfig& rope = model.rope;
   std::int32_t most = positions;

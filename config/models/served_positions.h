@@ -1,4 +1,4 @@
-// How long a request each server lets a model have: servers read rope_scaling differently.
+// Longest request that each server allows for a model: servers read rope_scaling differently.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +8,27 @@
 namespace twin {
 
 enum class PositionRule : std::uint8_t {
-  // vLLM (config/model.py, _get_and_verify_max_len): max_position_embeddings x factor, of yarn
-  // original_max_position_embeddings x factor; llama3 and longrope as they are, but a server starts
-  // with longrope at the original positions, since 0.11.1 (pull request 27431).
+  // vLLM (config/model.py, _get_and_verify_max_len): max_position_embeddings x factor; for yarn
+  // original_max_position_embeddings x factor; for llama3 and longrope max_position_embeddings.
+  // Since 0.11.1 (pull request 27431), a server starts longrope at the original positions.
   kVllm,
   kVllmBefore0111,
   // SGLang (utils/hf_transformers_utils.py, get_context_length): max_position_embeddings x factor,
-  // unless rope_scaling has original_max_position_embeddings; llama3 as it is.
+  // unless rope_scaling has original_max_position_embeddings or is llama3.
   kSglang,
   // TGI (launcher/src/main.rs): max_position_embeddings.
   kTgi,
   // TensorRT-LLM (_torch/models/modeling_utils.py, infer_max_seq_len): max_position_embeddings x
-  // factor rounded up; yarn, llama3 and longrope as they are.
+  // factor rounded up, without the factor for yarn, llama3 and longrope.
   kTrtLlm,
 };
 
 // Tokens of a request.
 struct ServedPositions {
-  std::int32_t most = 0;      // that an operator may ask for
-  std::int32_t at_start = 0;  // without being asked; at most `most`
+  std::int32_t most = 0;      // most tokens that an operator may ask for
+  std::int32_t at_start = 0;  // without a setting of the operator; at most `most`
 };
 
-ServedPositions PositionsOf(const ModelConfig& model, PositionRule rule);
+ServedPositions FindServedPositions(const ModelConfig& model, PositionRule rule);
 
 }  // namespace twin

@@ -29,8 +29,8 @@ std::string ReadQuantization(const ConfigFields& config) {
   return Printable(quantization->Text("quant_method").value_or("unnamed"));
 }
 
-// The format of keys and values that a checkpoint has scales for: servers then store them so,
-// whatever the format of the weights.
+// Format of the KV cache if the checkpoint has scales for it: servers then store keys and values in
+// this format, whatever the format of the weights.
 std::optional<DType> ReadKvFormat(const ConfigFields& config) {
   const auto quantization = config.Object("quantization_config");
   const auto scheme = quantization ? quantization->Object("kv_cache_scheme") : std::nullopt;
@@ -46,7 +46,7 @@ std::optional<DType> ReadKvFormat(const ConfigFields& config) {
   return type == "float" ? DType::kFp8 : DType::kInt8;
 }
 
-// The methods whose weights of 4 bits are read.
+// True for the methods whose weights of 4 bits can be read.
 bool HasInt4Layouts(std::string_view method) { return method == "gptq" || method == "awq"; }
 
 std::optional<std::int32_t> ReadBits(const ConfigFields& config) {
@@ -55,7 +55,7 @@ std::optional<std::int32_t> ReadBits(const ConfigFields& config) {
   return stored->OptionalSize("bits");
 }
 
-// Nothing where the weights are stored otherwise.
+// Layout of weights in 4 bits; nothing if the weights are stored otherwise.
 std::optional<Int4Layout> ReadInt4Layout(const ConfigFields& config) {
   if (ReadBits(config) != 4) return std::nullopt;
   const auto stored = config.Object("quantization_config");

@@ -1,4 +1,4 @@
-// How a checkpoint stores its weights, from Hugging Face's config.json.
+// Reads how a checkpoint stores its weights from Hugging Face's config.json.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace twin {
 
 // Sets the data types of weights and KV cache, the name and bits of the quantisation and the layout
 // of 4-bit weights. `nested` is the language model's part of a multi-modal model's config: its
-// fields win, except that the outer quantization_config goes first. Throws InputError (data) for a
+// fields win, except that the outer quantization_config comes first. Throws InputError (data) for a
 // data type that is not float32, bfloat16 or float16.
 void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFields>& nested,
                        ModelConfig& model);
 
-// What the weights are stored in, for messages: "method gptq with 8 bits". REQUIRES: the model has
+// The quantisation of the weights for messages: "method gptq with 8 bits". REQUIRES: the model has
 // a quantization.
 std::string QuantizationText(const ModelConfig& model);
 

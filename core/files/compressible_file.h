@@ -10,7 +10,7 @@
 
 namespace twin {
 
-// The file appears when it is complete (core/files/output_file.h, whose errors these are).
+// The file appears when it is complete, and throws the errors of core/files/output_file.h.
 class CompressibleFile {
  public:
   explicit CompressibleFile(const std::filesystem::path& path);
@@ -19,7 +19,7 @@ class CompressibleFile {
   CompressibleFile(const CompressibleFile&) = delete;
   CompressibleFile& operator=(const CompressibleFile&) = delete;
 
-  // Buffered.
+  // Appends text, which is buffered.
   void Write(std::string_view text);
 
   // Gives the file its final name, replacing an existing file. REQUIRES: called once, last.

@@ -12,7 +12,7 @@
 namespace twin {
 namespace {
 
-// True if a record that is within quotes where `line` begins still is where it ends.
+// True if a record that is within quotes at the begin of `line` still is at its end.
 bool StaysInQuotes(std::string_view line, char separator) {
   std::size_t from = 0;
   while (true) {
@@ -50,7 +50,7 @@ bool CsvReader::ReadRecord() {
     ReadFurtherLines();
     result = cells_.Split(record_, separator_);
   }
-  if (result == CsvCells::Result::kBehindQuote) {
+  if (result == CsvCells::Result::kAfterQuote) {
     lines_.RefuseField("row", cells().back(), "nothing behind the closing quote of a cell");
   }
   return true;

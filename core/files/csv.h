@@ -16,7 +16,7 @@
 
 namespace twin {
 
-// Reads a file record by record. Records without any text, which spreadsheets write behind the
+// Reads a file record by record. Records without any text, which spreadsheets write after the
 // last row, are skipped. The first record determines the separator.
 class CsvReader {
  public:
@@ -24,10 +24,10 @@ class CsvReader {
   explicit CsvReader(LineReader& lines) : lines_(lines) {}
 
   // Steps to the next record; false at the end. A record over several lines has the number of its
-  // last line. Throws InputError for a quote that is never closed, and for text behind one.
+  // last line. Throws InputError for a quote that is never closed, and for text after one.
   bool Next();
 
-  // Both are valid until the next call of Next().
+  // The record's cells and its text. Both are valid until the next call of Next().
   [[nodiscard]] const std::vector<std::string_view>& cells() const { return cells_.cells(); }
   [[nodiscard]] std::string_view text() const { return record_; }
 
@@ -38,7 +38,7 @@ class CsvReader {
   LineReader& lines_;
   CsvCells cells_;
   std::string_view record_;
-  std::string lines_of_record_;  // of a record over several lines
+  std::string lines_of_record_;  // text of a record over several lines
   char separator_ = 0;           // 0 = not known yet
 };
 
@@ -46,7 +46,7 @@ class CsvReader {
 // field.
 class CsvTable {
  public:
-  // A column's name in other programs, and the one it goes by here.
+  // A column's name in other programs, and its name here.
   using Synonym = std::pair<std::string_view, std::string_view>;
 
   // Borrows the texts of the synonyms. Throws InputError (data) if the file cannot be read, is
@@ -80,7 +80,7 @@ class CsvTable {
   // Throws InputError if the field is no number above 0 and up to `high`.
   [[nodiscard]] double Positive(std::string_view column, double high) const;
 
-  // Throws InputError that the field must be `allowed`.
+  // Throws InputError that says that the field must be `allowed`.
   [[noreturn]] void Refuse(std::string_view column, std::string_view allowed) const;
 
   // The value of the word in the field, in capitals or not, or `otherwise` without such a column or

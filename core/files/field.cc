@@ -10,7 +10,7 @@
 namespace twin {
 namespace {
 
-// An integer as data frames write it, too: 10.0, 1e+05.
+// An integer, also as data frames write it: 10.0, 1e+05.
 template <class T>
 bool ParseWholeNumber(std::string_view text, T& value) {
   if (ReadNumber(text, value)) return true;
@@ -19,7 +19,8 @@ bool ParseWholeNumber(std::string_view text, T& value) {
       text.find_first_not_of('0', point + 1) == std::string_view::npos) {
     return ReadNumber(text.substr(0, point), value);
   }
-  constexpr double kExact = 9007199254740992;  // 2^53: beyond it, a double may be another integer
+  constexpr double kExact =
+      9007199254740992;  // 2^53: above it, a double may stand for another integer
   double real = 0;
   if (text.find_first_of("eE") == std::string_view::npos || !ReadNumber(text, real) ||
       !(std::abs(real) <= kExact) || real != std::floor(real) ||

@@ -16,11 +16,11 @@ struct Field {
   std::string_view text;
 };
 
-// A decimal integer in low..high; programs that know numbers alone write 16 as 16.0, and 100000 as
-// 1e+05. All functions below throw InputError.
+// A decimal integer in low..high, also as programs without integers write it: 16.0, or 1e+05 for
+// 100000. This function and all below throw InputError.
 std::int64_t ParseInteger(const Field& field, std::int64_t low, std::int64_t high);
 
-// An unsigned 64-bit integer, written as above.
+// An unsigned 64-bit integer, in the same notations.
 std::uint64_t ParseUnsigned(const Field& field);
 
 // A finite number in low..high.

@@ -33,7 +33,7 @@ std::string ReadFile(const fs::path& path, std::size_t bytes_max, InputError::Ki
   RequireRegularFile(path, kind);
   std::ifstream file(path, std::ios::binary);
   std::string text;
-  // In parts: files of /proc and files that grow have another size than they tell.
+  // Reads in parts: the size of files of /proc and of files that grow is not the size they report.
   while (file && text.size() <= bytes_max) {
     const std::size_t before = text.size();
     text.resize(before + std::min(kPartBytes, bytes_max + 1 - before));

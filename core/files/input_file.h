@@ -9,12 +9,12 @@
 
 namespace twin {
 
-// Throws InputError (`kind`) unless `path` leads to a regular file: a device may never end, and a
-// FIFO without a writer waits for ever.
+// Throws InputError (`kind`) unless `path` leads to a regular file: reading a device may never end,
+// and opening a FIFO without a writer waits for ever.
 void RequireRegularFile(const std::filesystem::path& path,
                         InputError::Kind kind = InputError::Kind::kData);
 
-// Likewise, but accepts a missing file: for callers that report it themselves.
+// Throws likewise, but accepts a missing file: for callers that report it themselves.
 void RequireRegularFileIfThere(const std::filesystem::path& path,
                                InputError::Kind kind = InputError::Kind::kData);
 

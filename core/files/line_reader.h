@@ -37,8 +37,9 @@ class LineReader {
   [[noreturn]] void Refuse(const std::string& what) const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] std::int64_t line_number() const { return line_number_; }  // of the last line
-  [[nodiscard]] std::int64_t bytes_read() const { return bytes_read_; }    // uncompressed
+  [[nodiscard]] std::int64_t line_number() const {
+    return line_number_;
+  }  // number of the last line
   // True if the last line had no line end: the file may be cut within its last number.
   [[nodiscard]] bool ended_without_newline() const { return ended_without_newline_; }
 
@@ -49,7 +50,7 @@ class LineReader {
   std::string name_;
   std::unique_ptr<ByteSource> bytes_;
   std::string buffer_;
-  std::size_t begin_ = 0;  // of the unread part of buffer_
+  std::size_t begin_ = 0;  // position of the unread part of buffer_
   std::string_view line_;
   std::int64_t line_number_ = 0;
   std::int64_t bytes_read_ = 0;

@@ -14,7 +14,6 @@
 
 #include "core/check.h"
 #include "core/files/output_target.h"
-#include "core/files/process_number.h"
 #include "core/input_error.h"
 
 namespace twin {
@@ -31,7 +30,7 @@ std::string ReasonOf(int error) { return std::generic_category().message(error);
 constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 constexpr int kMode = 0666;  // before the umask
 
-// Removes TARGET.partial.NUMBER where no process NUMBER exists and nobody holds the lock that
+// Removes TARGET.partial.NUMBER if no process NUMBER exists and nobody holds the lock that
 // OpenPartial() takes: other machines and containers have processes of their own.
 void RemoveLeftovers(const std::filesystem::path& target) {
   namespace fs = std::filesystem;
@@ -41,7 +40,7 @@ void RemoveLeftovers(const std::filesystem::path& target) {
   std::vector<fs::path> left;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    const std::optional<int> number = NumberBehind(stem, entry->path().filename().string());
+    const std::optional<int> number = NumberAfter(stem, entry->path().filename().string());
     if (number && !ProcessExists(*number)) left.push_back(entry->path());
   }
   for (const fs::path& leftover : left) {
@@ -54,8 +53,8 @@ void RemoveLeftovers(const std::filesystem::path& target) {
   }
 }
 
-// Makes TARGET.partial.NUMBER, NUMBER being the process or the next free one: nobody else's file or
-// link of that name is written to. -1 with errno where it cannot.
+// Makes TARGET.partial.NUMBER and returns its descriptor. NUMBER is the process or the next free
+// number, so that nobody else's file or link is written to. Returns -1 with errno if it fails.
 int OpenPartial(const std::filesystem::path& target, std::filesystem::path& partial) {
   for (int number = getpid();; ++number) {
     partial = fmt::format("{}.partial.{}", target.string(), number);
@@ -87,7 +86,7 @@ OutputFile::OutputFile(std::filesystem::path path, Appearance appearance) : path
       target_ = target.path;
       if (appearance == Appearance::kAtOnce) {
         descriptor_ = open(target_.c_str(), kFlags | O_TRUNC, kMode);
-        // For others to tell a file that grows from one whose writer was killed.
+        // The lock tells other processes that the file still grows, or that its writer was killed.
         if (descriptor_ >= 0) static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB));
         break;
       }
@@ -149,7 +148,7 @@ void RequireOutputFolder(const std::filesystem::path& path) {
   while (nearest.has_relative_path() && !std::filesystem::exists(nearest, error)) {
     nearest = nearest.parent_path();
   }
-  // Permissions alone do not tell: /proc grants them, and no folder can be made there.
+  // Permissions alone do not decide: /proc grants them, and no folder can be made there.
   const std::filesystem::path trial = nearest / fmt::format("twinserve.partial.{}", getpid());
   const bool made = std::filesystem::create_directory(trial, error);
   if (error) Refuse(path, error.message());

@@ -11,9 +11,9 @@ namespace twin {
 // Writes to PATH.partial.NUMBER beside the target, NUMBER being the process or the next free
 // number, and renames that file to the target on Commit(). Such files of processes that were killed
 // are removed first. A symbolic link is followed: its target is replaced and the link stays.
-// Devices, FIFOs, sockets and the open files of the process (/dev/stdout) are written directly;
-// what was written to them before a failure stays there. So are files that others read while they
-// grow, or after a crash (Appearance::kAtOnce).
+// Devices, FIFOs, sockets and the open files of the process (/dev/stdout) are written directly, and
+// text written before a failure stays there. Files that other processes read while they grow, or
+// after a crash, are written directly too (Appearance::kAtOnce).
 //
 // Throws InputError (data) naming the path if it cannot be opened for writing, or if writing fails.
 class OutputFile {
@@ -27,10 +27,10 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  // Buffered.
+  // Appends text, which is buffered.
   void Write(std::string_view text);
 
-  // For writers with buffers of their own, in place of Write(). Owned by this object.
+  // The open file, for writers with buffers of their own. Owned by this object.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
   // Writes what Write() still buffers, so that Commit() only closes and renames.
@@ -50,11 +50,11 @@ class OutputFile {
   std::string buffer_;
 };
 
-// Makes the folder and those above it where they are missing. Throws InputError (data).
+// Makes the folder, and its parents, if they are missing. Throws InputError (data).
 void MakeOutputFolder(const std::filesystem::path& path);
 
-// Throws as MakeOutputFolder() would, and leaves nothing: for work that takes long before it
-// writes. Tries to make a folder in the nearest one that exists.
+// Throws as MakeOutputFolder() would, but makes no folder that lasts: for work that takes long
+// before it writes. Tries to make a folder in the nearest parent that exists.
 void RequireOutputFolder(const std::filesystem::path& path);
 
 // Writes a whole file through OutputFile.

@@ -1,7 +1,9 @@
 #include "core/files/output_target.h"
 
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,5 +60,16 @@ OutputTarget FindOutputTarget(const fs::path& path) {
   throw std::system_error(std::make_error_code(std::errc::too_many_symbolic_link_levels),
                           path.string());
 }
+
+std::optional<int> NumberAfter(std::string_view stem, std::string_view name) {
+  if (!name.starts_with(stem)) return std::nullopt;
+  int number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [parsed, error] = std::from_chars(name.data() + stem.size(), end, number);
+  if (error != std::errc{} || parsed != end || number < 1) return std::nullopt;
+  return number;
+}
+
+bool ProcessExists(int number) { return kill(number, 0) == 0 || errno != ESRCH; }
 
 }  // namespace twin

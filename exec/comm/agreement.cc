@@ -16,7 +16,8 @@ std::int32_t TakeNumber(Communicator& group, std::int32_t from) {
   return number;
 }
 
-// By messages, as a collective's wait has a limit: rank 0 hears all others and answers them.
+// Uses messages, because the wait of a collective has a limit: rank 0 receives the results of all
+// other ranks and answers them.
 std::int32_t LowestThatFailed(Communicator& group, bool own_failed) {
   std::int32_t failed = own_failed ? group.rank() : kNoRank;
   const auto bytes = std::as_bytes(std::span(&failed, 1));

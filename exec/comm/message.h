@@ -74,14 +74,14 @@ class MessageReader {
   std::span<const std::byte> bytes_;
 };
 
-// A message of a size that the receiver does not know.
+// Sends a message whose size the receiver does not know.
 inline void SendSized(Communicator& group, std::span<const std::byte> bytes, std::int32_t to) {
   const std::uint64_t size = bytes.size();
   group.Send(std::as_bytes(std::span(&size, 1)), to);
   if (size > 0) group.Send(bytes, to);
 }
 
-// `bytes` becomes the message. The patience is for its beginning.
+// Replaces `bytes` by the message. `patience` is for its beginning.
 inline void ReceiveSized(Communicator& group, std::int32_t from, Patience patience,
                          std::vector<std::byte>& bytes) {
   std::uint64_t size = 0;

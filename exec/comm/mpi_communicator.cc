@@ -15,8 +15,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// How often a wait asks before it yields its core, and when it begins to sleep: an all-reduce among
-// ranks with a core each takes microseconds, an idle rank waits for seconds.
+// How often a wait polls before it yields its core, and when it begins to sleep. An all-reduce
+// among ranks with a core each takes microseconds; an idle rank waits for seconds.
 constexpr int kEagerPolls = 200;
 constexpr auto kSleepAfter = std::chrono::milliseconds(5);
 constexpr auto kSleep = std::chrono::microseconds(100);
@@ -66,7 +66,8 @@ MpiCommunicator::~MpiCommunicator() {
     MPI_Comm_free(&group_);
     return;
   }
-  // What nobody will receive must not keep this rank from ending. MPI may read it until then.
+  // A message that nobody will receive must not keep this rank from ending. MPI may read it until
+  // then.
   static_cast<void>(new std::deque<Outgoing>(std::move(outgoing_)));
 }
 
@@ -219,7 +220,7 @@ bool MpiCommunicator::HasMessage(std::int32_t from) {
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::Split(std::int32_t color) {
-  // MPI's own split waits without a limit; here everybody has come, or the barrier said so.
+  // MPI's own split waits without a limit. After the barrier, all ranks have come.
   Barrier();
   MPI_Comm part = MPI_COMM_NULL;
   Try(MPI_Comm_split(group_, color, rank(), &part), "split");

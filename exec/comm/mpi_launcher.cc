@@ -7,7 +7,8 @@
 namespace twin::exec {
 namespace {
 
-// The first of these variables that holds a number above zero; 0 if none does.
+// The value of the first of these environment variables that holds a number above zero; 0 if none
+// does.
 std::int32_t FirstCount(std::initializer_list<const char*> names) {
   for (const char* const name : names) {
     const char* const text = std::getenv(name);

@@ -1,4 +1,4 @@
-// Ranks as processes that mpirun started.
+// Ranks that are processes started by mpirun.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,25 @@
 
 namespace twin::exec {
 
-// How many ranks the launcher says that this process is one of; 1 where no launcher started it.
-// Understands the environments of Open MPI, and of PMI (MPICH, Slurm). Works without MPI.
+// The number of ranks in the launcher's job; 1 if no launcher started this process. Understands the
+// environments of Open MPI, and of PMI (MPICH, Slurm). Works without MPI.
 std::int32_t LaunchedRanks();
-// How many of them share this machine; all of them where the launcher does not say.
+// The number of the job's ranks on this machine; all of them if the launcher does not say.
 std::int32_t LaunchedRanksHere();
 
 // For commands that do not support several processes. Returns true if this process is the only one.
-// If a launcher started several, rank 0 throws InputError (usage), and the others get false and
-// must exit silently. Works without MPI.
+// If a launcher started several, rank 0 throws InputError (usage), and every other rank gets false
+// and must exit silently. Works without MPI.
 bool RunsAlone(const std::string& command);
 
-// What this program was built with, as "Open MPI 4.1.4"; empty in a build without MPI.
+// The MPI that this program was built with, as "Open MPI 4.1.4"; empty in a build without MPI.
 std::string BuiltWithMpi();
 
-// This process as a rank of its job, from MPI_Init to MPI_Finalize: one of them in a process, made
-// and destroyed by its main thread.
+// This process as a rank of its job, from MPI_Init to MPI_Finalize. A process has at most one such
+// object, which its main thread makes and destroys.
 //
-// Waits are timed by the group's limit and need no progress thread: what was sent moves on when its
-// sender communicates again. Where a rank ends without having come here to the end (its process was
+// Waits have the group's limit and need no progress thread: messages move on when their sender
+// communicates again. If a rank ends without having destroyed this object normally (its process was
 // killed, or an exception unwinds this object), mpirun ends the job.
 class MpiRanks {
  public:
@@ -37,7 +37,7 @@ class MpiRanks {
   MpiRanks(const MpiRanks&) = delete;
   MpiRanks& operator=(const MpiRanks&) = delete;
 
-  // The limit of later waits, and of groups split later on.
+  // Sets the limit of later waits, and of groups that are split later.
   void SetTimeout(Duration timeout);
 
   // The group of all ranks.
@@ -45,7 +45,7 @@ class MpiRanks {
 
  private:
   std::unique_ptr<Communicator> world_;
-  int exceptions_;  // in flight when it was made
+  int exceptions_;  // in flight at construction
 };
 
 }  // namespace twin::exec

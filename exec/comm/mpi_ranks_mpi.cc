@@ -9,7 +9,7 @@ std::string BuiltWithMpi() {
   std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
   int length = 0;
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "MPI";
-  // Open MPI goes on with who packed it.
+  // Open MPI's text continues with the name of its packager.
   std::string name = text.substr(0, text.find_first_of(std::string_view(",\n\0", 3)));
   if (name.starts_with("Open MPI v")) name.erase(9, 1);
   return name;
@@ -31,7 +31,7 @@ void MpiRanks::SetTimeout(Duration timeout) {
 }
 
 MpiRanks::~MpiRanks() {
-  // Finalizing waits for the others, which may wait for what this rank can no longer give.
+  // MPI_Finalize waits for the other ranks, which may wait for this rank, which has failed.
   if (std::uncaught_exceptions() > exceptions_) {
     (void)world_.release();
     return;

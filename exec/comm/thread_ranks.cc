@@ -18,7 +18,8 @@ using Bytes = std::vector<std::byte>;
 
 constexpr int kSpins = 4000;  // some ten microseconds
 
-// What the groups that come from one share: a wait in any of them ends when any is aborted.
+// State that a group shares with all groups split from it: an abort of one group ends the waits in
+// all of them.
 struct Job {
   explicit Job(Duration limit) : timeout(limit) {}
 
@@ -29,7 +30,7 @@ struct Job {
   std::string reason;  // guarded by mutex
 };
 
-// One group's meeting point and mail.
+// The place where the ranks of one group meet, and their messages.
 struct Group {
   Group(std::shared_ptr<Job> owner, std::int32_t ranks)
       : job(std::move(owner)),
@@ -47,14 +48,15 @@ struct Group {
 
   std::shared_ptr<Job> job;
   const std::int32_t size;
-  // Guarded by the job's mutex: how often each rank came, and who is still to come.
+  // Guarded by the job's mutex: how often each rank has come, and how many ranks are at the current
+  // meeting.
   std::vector<std::uint64_t> visits;
   std::int32_t arrived = 0;
-  std::int32_t given_up = -1;           // who waited for too long: nobody meets any more
+  std::int32_t given_up = -1;           // the rank that waited for too long: no rank meets any more
   std::vector<std::deque<Bytes>> mail;  // [from * size + to]
   std::atomic<std::uint64_t> meetings{0};
-  // Written by each rank before a meeting, read by all behind it. What lies at `shown` belongs to
-  // its rank, which keeps it until all have left.
+  // Written by each rank before a meeting, read by all ranks after it. The memory that `shown`
+  // points to belongs to its rank, which keeps it until all ranks have left.
   std::vector<Shown> shown;
   std::vector<std::int32_t> colors;
   std::vector<std::shared_ptr<Group>> split;
@@ -76,22 +78,23 @@ class ThreadCommunicator final : public Communicator {
   void Abort(const std::string& reason) noexcept override;
 
  private:
-  // Returns when all ranks are here; what they wrote before is visible then. Throws on none of them
-  // or on all.
+  // Returns when all ranks have come; what they wrote before is visible then. Throws on all ranks
+  // or on none.
   void Meet(const char* operation);
-  // Behind a meeting: returns when all ranks have come to here, too. Has no limit and heeds no
-  // abort, as others may still read what this rank has shown, and do nothing else.
+  // Called after a meeting. Returns when all ranks have called it. Has no limit and ignores aborts,
+  // because other ranks may still read what this rank has shown, and do nothing else meanwhile.
   void Leave();
-  // Counts this rank in, under the lock.
+  // Counts this rank in. REQUIRES: the lock is held.
   std::uint64_t Arrive();
   [[nodiscard]] bool TookPlace(std::uint64_t meeting) const {
     return group_->meetings.load(std::memory_order_acquire) >= meeting;
   }
   [[nodiscard]] bool TakesPlaceSoon(std::uint64_t meeting) const;
-  // Waits for `ready`, asked under the lock. False: the limit has passed.
+  // Waits until `ready`, which is called under the lock, returns true. False if the limit has
+  // passed.
   template <class Ready>
   bool AwaitLocked(std::unique_lock<std::mutex>& lock, Patience patience, const Ready& ready);
-  void ThrowIfAborted(const char* operation) const;  // under the lock
+  void ThrowIfAborted(const char* operation) const;  // REQUIRES: the lock is held
   template <class T>
   void Show(std::span<T> values) {
     group_->shown[Own()] = {const_cast<std::remove_const_t<T>*>(values.data()), values.size()};
@@ -177,7 +180,7 @@ void ThreadCommunicator::Leave() {
 void ThreadCommunicator::AllReduceSum(std::span<float> values) {
   Show(values);
   Meet("all-reduce");
-  // Each rank sums a share of the elements and writes it to everybody.
+  // Each rank sums a share of the elements and writes the sums to the arrays of all ranks.
   const std::size_t ranks = group_->shown.size();
   const std::size_t begin = values.size() * Own() / ranks;
   const std::size_t end = values.size() * (Own() + 1) / ranks;

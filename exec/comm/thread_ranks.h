@@ -1,4 +1,4 @@
-// Ranks as threads of one process.
+// Ranks that are threads of one process.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace twin::exec {
 
-// The ends of one group, rank by rank, for one thread each. Sums read the other ranks' arrays where
-// they lie: an all-reduce costs two meetings of the threads. A meeting spins for some microseconds,
-// then sleeps.
+// Makes the ends of one group, in the order of ranks, each for one thread. Sums read the other
+// ranks' arrays in place: an all-reduce costs two meetings of the threads. A meeting spins for some
+// microseconds, then sleeps.
 std::vector<std::unique_ptr<Communicator>> MakeThreadGroup(std::int32_t ranks,
                                                            Duration timeout = kRankTimeout);
 
-// Calls body(end) on `ranks` threads, the caller being rank 0, and returns when all have returned.
-// Where a body throws, the group is aborted; what was thrown first is thrown again.
+// Calls body(end) on `ranks` threads, of which the caller is rank 0, and returns when all have
+// returned. If a body throws, the group is aborted, and the first exception is thrown again.
 void RunThreadRanks(std::int32_t ranks, Duration timeout,
                     const std::function<void(Communicator&)>& body);
 
 // The other ranks of a group whose rank 0 is the caller.
 class ThreadFollowers {
  public:
-  // Calls body(end) on ranks 1.. of a new group, each on a thread. Where it throws, the group is
-  // aborted with that as the reason.
+  // Calls body(end) on ranks 1 and up of a new group, each on its own thread. If the body throws,
+  // the group is aborted with the exception's text as the reason.
   ThreadFollowers(std::int32_t ranks, Duration timeout, std::function<void(Communicator&)> body);
-  // Waits until they have returned. Where an exception unwinds this object, the group is aborted.
+  // Waits until the bodies have returned. Aborts the group if an exception unwinds this object.
   ~ThreadFollowers();
   ThreadFollowers(const ThreadFollowers&) = delete;
   ThreadFollowers& operator=(const ThreadFollowers&) = delete;
@@ -39,7 +39,7 @@ class ThreadFollowers {
  private:
   std::vector<std::unique_ptr<Communicator>> ends_;
   std::function<void(Communicator&)> body_;
-  int exceptions_;  // in flight when it was made
+  int exceptions_;  // in flight at construction
   std::vector<std::thread> threads_;
 };
 

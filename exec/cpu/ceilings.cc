@@ -17,7 +17,8 @@ namespace {
 constexpr std::int64_t kMultiplyAddRounds = 200'000;  // some milliseconds
 constexpr RepeatRule kRule{
     .count_min = 5, .count_max = 20, .seconds_max = 0.4, .relative_error = 0.005};
-// Of everything in turn: what other programs do in between then hits all of it.
+// Everything is measured in turn in each round, so that other programs disturb all measurements
+// alike.
 constexpr int kRounds = 4;
 
 template <class Work>

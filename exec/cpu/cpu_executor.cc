@@ -51,12 +51,12 @@ void CpuExecutor::Swap(const SwapBatch& batch) {
   if (draft_model_) draft_model_->Swap(batch);
 }
 
-void CpuExecutor::Learn(const SampledToken& sampled) {
+void CpuExecutor::StoreToken(const SampledToken& sampled) {
   CHECK(!model_.links().place.last_stage());
-  requests_.Learn(sampled);
+  requests_.StoreToken(sampled);
 }
 
-// One stretch of numbers over and over: drawing them for gigabytes would take longer than
+// Repeats one stretch of numbers: drawing gigabytes of random numbers would take longer than
 // measuring.
 void CpuExecutor::FillCache(std::uint64_t seed) {
   constexpr std::size_t kStretch = 4099;  // prime, so that rows do not repeat from block to block
@@ -76,12 +76,12 @@ void CpuExecutor::FillCache(std::uint64_t seed) {
 
 void CpuExecutor::BuildBatch(const StepPlan& plan) {
   const bool reads_tokens = model_.links().place.first_stage();
-  CHECK(!reads_tokens || Knows(plan));
+  CHECK(!reads_tokens || HasTokensFor(plan));
   items_.clear();
   std::int32_t longest = 0;
   for (const WorkItem& item : plan.work) longest = std::max(longest, item.tokens);
   if (!reads_tokens) unread_tokens_.resize(static_cast<std::size_t>(longest));
-  // No growth while items point into it.
+  // The vector must not grow while items point into it.
   drafted_tokens_.clear();
   drafted_tokens_.reserve(
       static_cast<std::size_t>(plan.totals.draft_items + plan.totals.draft_tokens));
@@ -107,7 +107,7 @@ void CpuExecutor::BuildBatch(const StepPlan& plan) {
     if (!config_.logits_of_all_rows && !plan.work[i].emits) continue;
     for (; row < end; ++row) batch_.logit_rows.push_back(row);
   }
-  // A padded batch pays for its padding.
+  // Padding is computed, so that a padded batch takes the time that it would take on a device.
   batch_.AppendPadding(plan.totals.padding_tokens);
 }
 
@@ -124,8 +124,8 @@ std::span<const std::int32_t> CpuExecutor::TokensWithDrafts(const WorkItem& item
   return std::span(drafted_tokens_).subspan(first);
 }
 
-// Rows of an item with drafts are taken as long as each draft is the token sampled before it: so
-// the tokens are those that the model would have emitted one by one.
+// Takes the rows of an item with drafts as long as each draft is the token sampled before it: the
+// tokens are then the ones that the model would have emitted one by one.
 void CpuExecutor::Sample(const StepPlan& plan, kernels::MatrixView<const float> logits) {
   if (!model_.links().place.last_stage()) return;
   std::size_t item = 0;

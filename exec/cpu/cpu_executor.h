@@ -31,8 +31,10 @@ class CpuExecutor final : public Executor {
   void Launch(const StepPlan& plan) override { launched_.PushBack(&plan); }
   ComputedStep Collect() override;
 
-  [[nodiscard]] bool Knows(const StepPlan& plan) const override { return requests_.Knows(plan); }
-  void Learn(const SampledToken& sampled) override;
+  [[nodiscard]] bool HasTokensFor(const StepPlan& plan) const override {
+    return requests_.HasTokensFor(plan);
+  }
+  void StoreToken(const SampledToken& sampled) override;
   [[nodiscard]] const kernels::KvCacheView& device_cache() const override { return device_.view(); }
   void FillCache(std::uint64_t seed) override;
   [[nodiscard]] const kernels::KvCacheView* readable_cache() const override {
@@ -43,16 +45,17 @@ class CpuExecutor final : public Executor {
     kernels::CopyBlocks(model_.pool(), from, device_.view(), copies);
   }
 
-  // Computes one step to its end. Tokens of emitting items, in the order of the plan's work; valid
-  // until the next call. REQUIRES: none is launched; the plan follows from those executed before.
+  // Computes one step to its end. Returns the tokens of emitting items, in the order of the plan's
+  // work; valid until the next call. REQUIRES: no step is launched; the plan follows from the steps
+  // executed before.
   std::span<const SampledToken> Execute(const StepPlan& plan);
-  // Of the step executed last, as ComputedStep; valid until the next one.
+  // The drafts of the latest step, as in ComputedStep; valid until the next step.
   [[nodiscard]] std::span<const ItemDrafts> drafts() const { return drafts_; }
-  // Of the step executed last, in the order of its rows; valid until the next one.
+  // The logits of the latest step, in the order of its rows; valid until the next step.
   [[nodiscard]] std::span<const LogitRow> logits() const { return logit_rows_; }
-  // When that step began and ended, and what it spent its time on.
+  // When the latest step began and ended, and its time by part.
   [[nodiscard]] const LapTimer& laps() const { return model_.laps(); }
-  // Prompt and output so far.
+  // The request's prompt and output so far.
   [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const {
     return requests_[id].tokens;
   }
@@ -61,7 +64,7 @@ class CpuExecutor final : public Executor {
  private:
   void Swap(const SwapBatch& batch);
   void BuildBatch(const StepPlan& plan);
-  // The tokens of an item with drafts, which lie apart from those known.
+  // The tokens of an item with drafts: the drafts are stored apart from the known tokens.
   [[nodiscard]] std::span<const std::int32_t> TokensWithDrafts(const WorkItem& item);
   void Sample(const StepPlan& plan, kernels::MatrixView<const float> logits);
   void Propose(const StepPlan& plan);
@@ -74,7 +77,8 @@ class CpuExecutor final : public Executor {
   RingQueue<const StepPlan*> launched_;
   RaggedBatch batch_;
   std::vector<BatchItem> items_;
-  std::vector<std::int32_t> unread_tokens_;  // in place of those that a later stage does not read
+  std::vector<std::int32_t>
+      unread_tokens_;  // stand in for token ids on stages after the first, which do not read them
   std::vector<LogitRow> logit_rows_;
   std::vector<SampledToken> sampled_;
   std::vector<kernels::TokenLogprob> logprobs_;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/check.h"
+#include "exec/cpu/cpu_executor.h"
+#include "exec/cpu/cpu_operations.h"
 #include "exec/model/rope.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
@@ -63,7 +65,7 @@ kernels::MatrixView<const float> CpuModel::Forward(const RaggedBatch& batch,
   if (links_.place.first_stage()) {
     Embed(batch);
   } else {
-    // The stage before this one may compute for any time; the limit is the first stage's, for the
+    // The stage before this one may compute for any time. The first stage limits its wait for the
     // result.
     links_.stages->Receive(std::as_writable_bytes(ValuesOf(residual_)), stage - 1,
                            Patience::kUnbounded);
@@ -150,7 +152,7 @@ void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
     kernels::HeadRmsNorm(pool_, weights.key_norm.gain, config_.norm_epsilon, keys);
   }
   if (rope_) {
-    // Queries and keys lie side by side: heads of one size.
+    // Queries and keys are neighbours in memory, with heads of one size.
     kernels::ApplyRope(pool_, *rope_, batch.positions, shape.head_dim,
                        qkv_.Columns(0, query_width + key_width));
   }
@@ -241,7 +243,8 @@ void CpuModel::Sum(Matrix values) {
 CpuModel::ConstMatrix CpuModel::Logits(const RaggedBatch& batch) {
   const auto rows = static_cast<std::int64_t>(batch.logit_rows.size());
   if (rows == 0) return {};
-  // The wanted rows alone pass the final norm and the head; normed_ is free by now.
+  // Only rows whose logits are wanted pass through the final norm and the head; normed_ is free by
+  // now.
   const Matrix last = normed_.Rows(0, rows);
   kernels::GatherRows(pool_, residual_, batch.logit_rows, last);
   if (!weights_->final_norm.empty()) Normalize(weights_->final_norm, last, last);
@@ -262,7 +265,7 @@ CpuModel::ConstMatrix CpuModel::Logits(const RaggedBatch& batch) {
 CpuModel::ConstMatrix CpuModel::GatherLogits(ConstMatrix head_input) {
   const std::int64_t rows = head_input.rows;
   const std::int64_t ranks = links_.place.grid.tensor;
-  // Shares differ by one token at most: all send as many as the largest.
+  // Shares of the vocabulary differ by at most one token: all ranks send the largest size.
   const std::int64_t width = (config_.shape.vocab + ranks - 1) / ranks;
   const Matrix padded = Sized(inner_buffer_, rows, width);
   const Matrix own = padded.Columns(0, weights_->head().matrix.view().rows);
@@ -290,6 +293,22 @@ CpuModel::ConstMatrix CpuModel::GatherLogits(ConstMatrix head_input) {
 void CpuModel::Finish(Matrix logits) {
   if (config_.logit_scale != 1) kernels::Scale(pool_, config_.logit_scale, logits);
   if (config_.logit_cap > 0) kernels::SoftCap(pool_, config_.logit_cap, logits);
+}
+
+std::unique_ptr<DeviceModel> CpuModel::WithSameWeights(kernels::ThreadPool& pool) const {
+  return std::make_unique<CpuModel>(config_, weights_, positions_, pool, links_);
+}
+
+std::unique_ptr<Executor> CpuModel::MakeExecutor(const ExecutorConfig& config) {
+  return std::make_unique<CpuExecutor>(*this, config);
+}
+
+std::unique_ptr<Operations> CpuModel::MakeOperations(const kernels::KvCacheView& cache) {
+  return std::make_unique<CpuOperations>(config_, MatricesOf(*weights_), positions_, cache, pool_);
+}
+
+ModelWork CpuModel::WorkWith(DType kv_dtype) const {
+  return WorkOf(config_.shape, *weights_, kv_dtype);
 }
 
 }  // namespace twin::exec

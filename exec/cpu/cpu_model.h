@@ -21,28 +21,28 @@
 
 namespace twin::exec {
 
-// Activations are fp32. A row's result depends on its sequence's tokens and the cache alone: equal
-// bits however prompts are cut into chunks, whatever shares the batch, on any number of threads.
-// One caller at a time.
+// Activations are fp32. A row's result depends on its sequence's tokens and the cache alone: its
+// bits are equal however prompts are cut into chunks, whatever shares the batch, on any number of
+// threads. One caller at a time.
 //
-// A grid's ranks each have a model and call Forward with equal batches. Ranks of a stage sum the
-// products of both halves of every layer, and the embedding: 2 * layers + 1 all-reduces, then an
-// all-gather of the logits. A stage sends its activations to the next one, whole on every rank.
+// Each rank of a grid has a model and calls Forward() with equal batches. The ranks of a stage sum
+// the products of both halves of every layer, and the embedding: 2 * layers + 1 all-reduces, then
+// an all-gather of the logits. Every rank of a stage sends the whole activations to its rank of the
+// next stage.
 class CpuModel final : public DeviceModel {
  public:
-  // Borrows the pool for its lifetime. `positions` = how many the longest sequence may take; of
-  // rotary models a table of that length is kept. The configuration is the whole model's, the
-  // weights are those of the rank's place. REQUIRES: 1 <= positions <= max_position.
+  // Borrows the pool for its lifetime. `positions` is the length of the longest sequence; models
+  // with rotary positions keep a table of that length. The configuration is the whole model's, the
+  // weights are the share of the rank's place. REQUIRES: 1 <= positions <= max_position.
   CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positions,
            kernels::ThreadPool& pool, const RankLinks& links = {});
-  // The same with weights that other models may compute with at the same time.
+  // Shares the weights with other models, which may compute with them at the same time.
   CpuModel(ModelConfig config, std::shared_ptr<const ModelWeights> weights, std::int32_t positions,
            kernels::ThreadPool& pool, const RankLinks& links = {});
 
-  // Computes the batch, writes its keys and values into the cache, and returns the logits of
-  // batch.logit_rows, [logit rows, vocab], valid until the next call; of a stage that is not the
-  // last, no rows. Laps of laps() say what it spent its time on. Stages behind the first do not
-  // read the token ids.
+  // Computes the batch and writes its keys and values into the cache. Returns the logits of
+  // batch.logit_rows, [logit rows, vocab], valid until the next call; no rows if this is not the
+  // last stage. laps() then has the time by part. Only the first stage reads the token ids.
   // REQUIRES: a cache of this model's shape; token ids below vocab; positions below `positions`.
   // Throws CommunicationError.
   kernels::MatrixView<const float> Forward(const RaggedBatch& batch,
@@ -59,7 +59,7 @@ class CpuModel final : public DeviceModel {
   [[nodiscard]] ModelWork WorkWith(DType kv_dtype) const override;
 
   [[nodiscard]] kernels::ThreadPool& pool() const { return pool_; }
-  // Started and read by whoever drives the steps.
+  // The time of Forward() by part. The caller of Forward() starts and reads it.
   [[nodiscard]] LapTimer& laps() { return laps_; }
 
  private:
@@ -68,39 +68,42 @@ class CpuModel final : public DeviceModel {
 
   void SizeBuffers(std::int64_t rows);
   void Embed(const RaggedBatch& batch);
-  // Rows of the embedding that lie on this rank, zeros for the others; then the sum.
+  // Looks up the rows of the embedding that this rank has, with zeros for the rows of other ranks,
+  // and sums over the ranks.
   void LookUp(const RaggedBatch& batch, Matrix to);
-  // The first half of a layer up to its output projection; the result is in attended_.
+  // Computes the first half of a layer up to its output projection; the result is in attended_.
   void Attend(const RaggedBatch& batch, std::size_t layer, const kernels::KvCacheView& cache);
-  // The second half, likewise; the result is in the first columns of inner_.
+  // Computes the second half of a layer up to its output projection; the result is in the first
+  // columns of inner_.
   ConstMatrix ComputeMlp(const LayerWeights& layer);
-  // What a half of a layer reads: the residual stream, normalised where norms come first.
+  // The input of half a layer: the residual stream, normalised if norms come first.
   ConstMatrix HalfInput(const NormWeights& norm);
-  // The second half of a layer with a mixture of experts; the result is whole.
+  // Computes the second half of a layer with a mixture of experts, projection included.
   Matrix ComputeMixture(std::size_t layer);
-  // Projects a half's result and adds it to the residual stream, with the norms that come behind.
+  // Projects the result of half a layer and adds it to the residual stream, with the norms that
+  // follow.
   void AddHalf(ConstMatrix result, const LinearWeights& projection, const NormWeights& norm,
                const NormWeights& post_norm);
-  // Adds what is projected: summed over the ranks, it is overwritten.
+  // Adds a projected result, summed over the ranks, to the residual stream. Overwrites it.
   void AddProjected(Matrix projected, const NormWeights& norm, const NormWeights& post_norm);
   void Normalize(const NormWeights& norm, ConstMatrix from, Matrix to);
   void Multiply(ConstMatrix from, const LinearWeights& linear, bool accumulate, Matrix to);
   ConstMatrix Logits(const RaggedBatch& batch);
-  // The logits of all ranks' tokens, from this rank's head.
+  // Computes the logits of this rank's part of the vocabulary, and gathers the parts of all ranks.
   ConstMatrix GatherLogits(ConstMatrix head_input);
   void Finish(Matrix logits);
-  // The sum over the ranks of the stage.
+  // Sums `values` over the ranks of the stage.
   void Sum(Matrix values);
 
   ModelConfig config_;
-  ModelConfig share_;  // what this rank computes of it
+  ModelConfig share_;  // the part that this rank computes
   RankLinks links_;
   std::shared_ptr<const ModelWeights> weights_;
   std::int32_t positions_;
   kernels::ThreadPool& pool_;
   std::optional<kernels::RopeTable> rope_;
   LapTimer laps_;
-  std::vector<MixtureMatrices> mixtures_;  // of each layer; empty: MLPs are dense
+  std::vector<MixtureMatrices> mixtures_;  // by layer; empty if MLPs are dense
   ExpertMixture experts_;
 
   // Activations of one pass, by row; the buffers grow to the largest one.

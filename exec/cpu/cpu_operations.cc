@@ -174,7 +174,7 @@ OtherSeconds CpuOperations::RunOther(std::int64_t tokens) {
       seconds.norms += SecondsOf([&] { Normalize(hidden, y.Columns(0, shape.hidden)); });
     }
     if (rope_) {
-      // Turned over and over, numbers stay of one size.
+      // Repeated rotations do not change the size of the numbers.
       seconds.rope += SecondsOf([&] {
         kernels::ApplyRope(pool_, *rope_, positions, shape.head_dim,
                            x.Columns(0, query_width + key_width));

@@ -1,4 +1,4 @@
-// The operations of a model on the CPU, one by one.
+// Runs the operations of a model on the CPU one by one, to be measured.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace twin::exec {
 
-// Matrices of a model; views outlive its weights being moved.
+// Views of a model's matrices; they stay valid when the weights are moved.
 struct ModelMatrices {
   struct Layer {
     kernels::WeightView qkv;
@@ -28,18 +28,18 @@ struct ModelMatrices {
     kernels::WeightView up;
     kernels::WeightView down;
 
-    // Those that the model has: of a mixture, the shared expert's alone are `up` and `down`.
+    // The matrices that the model has. In a mixture, `up` and `down` are the shared expert's.
     [[nodiscard]] std::vector<const kernels::WeightView*> present() const;
   };
   std::vector<Layer> layers;
-  std::vector<MixtureMatrices> mixtures;  // of each layer; empty: MLPs are dense
+  std::vector<MixtureMatrices> mixtures;  // by layer; empty if MLPs are dense
   kernels::WeightView embedding;
   kernels::WeightView head;
 };
 
 ModelMatrices MatricesOf(const ModelWeights& weights);
 
-// By MixturePart.
+// Seconds by MixturePart.
 using MixtureSeconds = std::array<double, kMixturePartCount>;
 
 class CpuOperations final : public Operations {
@@ -57,7 +57,7 @@ class CpuOperations final : public Operations {
  private:
   using Matrix = kernels::MatrixView<float>;
 
-  // Random numbers, kept from call to call while they suffice.
+  // A matrix of random numbers, which are drawn again only if it has to grow.
   Matrix Input(std::int64_t rows, std::int64_t columns);
   Matrix Output(std::int64_t rows, std::int64_t columns);
   void Normalize(Matrix from, Matrix to);

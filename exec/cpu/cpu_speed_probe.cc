@@ -1,10 +1,14 @@
-#include "exec/cpu/cpu_speed_probe.h"
-
+// The speed probe of a model on the CPU: matrix products of one of its layers.
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "core/random.h"
+#include "exec/cpu/cpu_model.h"
+#include "exec/cpu/cpu_operations.h"
+#include "exec/speed_probe.h"
 #include "kernels/gemm.h"
 
 namespace twin::exec {
@@ -12,7 +16,25 @@ namespace {
 
 constexpr std::int64_t kPrefillRows = 32;
 
-}  // namespace
+// Experts of mixtures are left out. Each run takes the next layer, so that its weights are as cold
+// in the caches as in a step.
+class CpuSpeedProbe final : public SpeedProbe {
+ public:
+  // Borrows the weights that `matrices` shows, and the pool.
+  CpuSpeedProbe(ModelMatrices matrices, kernels::ThreadPool& pool);
+
+  ProbeSeconds Run() override;
+
+ private:
+  // Seconds of all products of a layer.
+  double Multiply(const ModelMatrices::Layer& layer, std::int64_t rows);
+
+  ModelMatrices matrices_;
+  kernels::ThreadPool& pool_;
+  std::size_t next_layer_ = 0;
+  kernels::AlignedBuffer input_;
+  kernels::AlignedBuffer output_;
+};
 
 CpuSpeedProbe::CpuSpeedProbe(ModelMatrices matrices, kernels::ThreadPool& pool)
     : matrices_(std::move(matrices)), pool_(pool) {
@@ -42,13 +64,19 @@ double CpuSpeedProbe::Multiply(const ModelMatrices::Layer& layer, std::int64_t r
 }
 
 ProbeSeconds CpuSpeedProbe::Run() {
-  // The second product reads another layer: the first left its own in the caches.
+  // Each product reads another layer, because the first one leaves its layer in the caches.
   const auto layer = [this]() -> const ModelMatrices::Layer& {
     next_layer_ = (next_layer_ + 1) % matrices_.layers.size();
     return matrices_.layers[next_layer_];
   };
   const double decode = Multiply(layer(), 1);
   return {decode, Multiply(layer(), kPrefillRows)};
+}
+
+}  // namespace
+
+std::unique_ptr<SpeedProbe> CpuModel::MakeSpeedProbe() {
+  return std::make_unique<CpuSpeedProbe>(MatricesOf(*weights_), pool_);
 }
 
 }  // namespace twin::exec

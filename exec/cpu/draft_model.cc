@@ -33,7 +33,7 @@ void DraftModel::AddStep(const StepPlan& plan, std::int32_t drafts_max, OpenRequ
     const std::int32_t end = std::min(item.emits ? known : item.start + item.tokens, most);
     if (item.emits) {
       request.drafts.clear();
-      // The last draft is not computed itself.
+      // The last draft is not an input of the draft model, so it needs no position.
       const std::int32_t room = end == known ? std::min(drafts_max, most - known + 1) : 0;
       if (room > 0) {
         emitting_.push_back(items_.size());

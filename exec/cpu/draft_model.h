@@ -14,16 +14,17 @@
 
 namespace twin::exec {
 
-// Follows the steps of another model, in a cache of its own with the same blocks. After each step
-// it computes the tokens of the step, those emitted included, and then one further token at a time
-// of each request that emitted, always the most likely one.
+// Follows the steps of the target model, in its own cache with the same blocks. After each step it
+// computes the tokens of the step, including the emitted tokens, and then one further token at a
+// time for each request that emitted, always the most likely one.
 //
-// Easy to get wrong: what it wrote for drafts that are rejected is overwritten, because the next
-// step begins at the first token that the target has not computed; blocks shared by prefix caching
-// hold its keys, too, because it computes whatever the target computes.
+// Easy to get wrong: keys and values of rejected drafts are overwritten, because the next step
+// begins at the first token that the target has not computed. Blocks shared by prefix caching hold
+// the draft model's keys, too, because it computes whatever the target computes.
 class DraftModel {
  public:
-  // Borrows the model, of one rank. Blocks as those of the target's cache, in its number format.
+  // Borrows the model, which has one rank. The cache has as many blocks as the target's, of the
+  // same size and number format.
   DraftModel(CpuModel& model, const ExecutorConfig& target)
       : model_(model),
         cache_(model.CacheShape(target.kv_dtype, target.blocks, target.block_size)),
@@ -32,8 +33,8 @@ class DraftModel {
   // Copies the blocks that the target copies, before the step that Propose follows.
   void Swap(const SwapBatch& batch);
 
-  // Sets OpenRequest::drafts of the requests that emitted: at most `drafts_max`, fewer where the
-  // request's blocks or the model's positions end.
+  // Sets OpenRequest::drafts of the requests that emitted: at most `drafts_max` drafts, and fewer
+  // if the request's blocks or the model's positions do not suffice.
   // REQUIRES: the tokens of the step are in `requests`.
   void Propose(const StepPlan& plan, std::int32_t drafts_max, OpenRequests& requests);
 
@@ -44,22 +45,22 @@ class DraftModel {
     std::int32_t room = 0;
   };
 
-  // The tokens of the step.
+  // Adds the tokens of the step to items_.
   void AddStep(const StepPlan& plan, std::int32_t drafts_max, OpenRequests& requests);
-  // The latest draft of each request that gets another one.
+  // Adds the latest draft of each request that gets a further one.
   void AddDrafts();
   [[nodiscard]] std::int32_t BlockSize() const {
     return static_cast<std::int32_t>(cache_.view().shape.block_size);
   }
-  // Computes the items; one row of logits for each request in drafting_.
+  // Computes the items: one row of logits for each request in drafting_.
   void Compute();
 
   CpuModel& model_;
   KvStorage cache_;
-  KvStorage host_;  // what is swapped out
+  KvStorage host_;  // for swapped-out blocks
   RaggedBatch batch_;
   std::vector<BatchItem> items_;
-  std::vector<std::size_t> emitting_;  // items, one for each request in drafting_
+  std::vector<std::size_t> emitting_;  // indices of items, one for each request in drafting_
   std::vector<Drafting> drafting_;
 };
 

@@ -16,7 +16,7 @@
 
 namespace twin::exec {
 
-// Matrices of one layer's mixture; views outlive its weights being moved.
+// Views of the matrices of one layer's mixture; they stay valid when the weights are moved.
 struct MixtureMatrices {
   struct Expert {
     kernels::WeightView up;  // rows of the gate, then of the up projection
@@ -24,13 +24,13 @@ struct MixtureMatrices {
   };
   kernels::WeightView router;
   std::vector<Expert> experts;
-  Expert shared;  // no rows: there is none
+  Expert shared;  // without rows if there is none
   kernels::WeightView shared_gate;
 
   [[nodiscard]] bool has_shared() const { return shared.up.rows > 0; }
 };
 
-// Of each layer; empty if MLPs are dense.
+// The mixtures by layer; empty if MLPs are dense.
 std::vector<MixtureMatrices> MixturesOf(const ModelWeights& weights);
 
 // Computes mixtures of one shape. Source: Jiang et al., 2024, arXiv:2401.04088 (experts);
@@ -38,18 +38,19 @@ std::vector<MixtureMatrices> MixturesOf(const ModelWeights& weights);
 class ExpertMixture {
  public:
   using Matrix = kernels::MatrixView<float>;
-  // Called behind each part of a computation.
+  // Called after each part of a computation.
   using Lap = std::function<void(MixturePart)>;
 
-  // Copies what it needs of the model, which is a rank's share; borrows the pool.
+  // Copies what it needs of `model`, which is a rank's share; borrows the pool.
   ExpertMixture(const ModelConfig& model, kernels::ThreadPool& pool);
 
   // y[t] = sum over the experts e chosen for row t of weight[t, e] * e(x[t])
   //        + sigmoid(shared_gate . x[t]) * shared(x[t])
   //
-  // One product of each matrix for all rows of its expert. The sum has the ascending order of the
-  // experts, so that a row of y depends on its row of x alone, to the bit. Valid until the next
-  // call. Shapes: x and y [rows, hidden]. Aliasing: x is no result of this object.
+  // Each matrix is multiplied once, with all rows of its expert. The sum has the ascending order of
+  // experts, so that a row of y depends on its row of x alone, to the bit. The result is valid
+  // until the next call. Shapes: x and y [rows, hidden]. Aliasing: x is not a result of this
+  // object.
   Matrix Compute(kernels::MatrixView<const float> x, const MixtureMatrices& matrices,
                  const Lap& lap);
 
@@ -58,7 +59,7 @@ class ExpertMixture {
                  std::int64_t index, const Lap& lap);
   void AddShared(kernels::MatrixView<const float> x, const MixtureMatrices& matrices,
                  const Lap& lap);
-  // down(activation(gate(x)) * up(x)), of as many rows as x has.
+  // Returns down(activation(gate(x)) * up(x)), with as many rows as x has.
   Matrix ComputeMlp(kernels::MatrixView<const float> x, const MixtureMatrices::Expert& expert,
                     bool shared, const Lap& lap);
 

@@ -11,9 +11,9 @@
 
 namespace twin::exec::cuda {
 
-// Of a mixture of experts: how many there are, and the widths of one.
+// The number of experts in a mixture, and the widths of one expert.
 struct MixtureWidths {
-  std::int32_t experts = 0;  // 0: the model has no mixtures
+  std::int32_t experts = 0;  // 0 if the model has no mixtures
   std::int32_t experts_per_row = 0;
   std::int64_t inner = 0;      // output of the up projection
   std::int64_t activated = 0;  // input of the down projection
@@ -24,10 +24,10 @@ struct ActivationWidths {
   std::int64_t hidden = 0;
   std::int64_t qkv = 0;
   std::int64_t queries = 0;
-  std::int64_t inner = 0;       // output of the up projection; of a mixture: the shared expert's
-  std::int64_t activated = 0;   // input of the down projection; likewise
-  std::int64_t embedding = 0;   // of the embedding, if it is projected; otherwise 0
-  std::int64_t logits = 0;      // of all ranks together
+  std::int64_t inner = 0;      // output of the up projection; in a mixture: of the shared expert's
+  std::int64_t activated = 0;  // input of the down projection; in a mixture: of the shared expert's
+  std::int64_t embedding = 0;  // of the embedding, if it is projected; otherwise 0
+  std::int64_t logits = 0;     // of all ranks together
   std::int64_t own_logits = 0;  // of one rank, if logits are gathered from ranks; otherwise 0
   std::int64_t ranks = 1;       // number of ranks that logits are gathered from
   std::int64_t quantized = 0;   // widest input of an fp8 matrix; 0 if there is none
@@ -63,8 +63,9 @@ class Activations {
   // Quantized inputs with `columns` columns, for fp8 products.
   [[nodiscard]] kernels::cuda::ScaledMatrix quantized(std::int64_t rows,
                                                       std::int64_t columns) const;
-  // Of mixtures, for a batch of `rows` rows: the logits of the router in fp32, where the rows are
-  // routed to, what the experts compute by place, and what the shared expert computes.
+  // For mixtures, with a batch of `rows` rows: the logits of the router in fp32, the experts that
+  // each row is routed to, the results of the experts by place, and the result of the shared
+  // expert.
   [[nodiscard]] kernels::cuda::DeviceMatrix router_logits(std::int64_t rows) const;
   [[nodiscard]] kernels::cuda::RoutedPairs routed(std::int64_t rows) const;
   [[nodiscard]] kernels::cuda::DeviceMatrix expert_inner(std::int64_t rows) const;

@@ -36,7 +36,8 @@ Spread Timed(cuda::StreamView stream, const Work& work) {
   return SpreadOf(Repeat(kRule, run));
 }
 
-// Random numbers: products of zeros draw less power and run faster than those of real models.
+// Fills a matrix with random numbers, because products of zeros draw less power and run faster than
+// products of real models.
 DeviceMatrix RandomMatrix(cuda::StreamView stream, const DeviceBuffer& buffer, std::int64_t side,
                           std::uint64_t key) {
   const DeviceMatrix matrix =

@@ -9,7 +9,8 @@ namespace twin::exec::cuda {
 
 using CublasLtFinder = std::unique_ptr<kernels::cuda::CublasLtLibrary> (*)();
 
-// By default opens the installed library. The result may be unusable; why() then gives the reason.
+// Finds cuBLASLt. By default opens the installed library. The result may be unusable; why() then
+// gives the reason.
 std::unique_ptr<kernels::cuda::CublasLtLibrary> FindCublasLt();
 
 // For tests: replaces the function that FindCublasLt() calls.

@@ -1,13 +1,16 @@
 #include "exec/cuda/cuda_executor.h"
 
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "core/check.h"
-#include "exec/cuda/tune_decodes.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/random_fill.h"
@@ -30,7 +33,7 @@ std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 // blocks list each of them several times.
 std::int64_t RoomForSteps(const StepSizes& largest, std::int64_t plan_bytes,
                           std::int64_t blocks_of_request, std::int64_t blocks) {
-  // A step of so many pages would attend to 16 million tokens in blocks of 16.
+  // A step with this many pages would attend to 16 million tokens in blocks of 16.
   constexpr std::int64_t kSharedPagesMax = std::int64_t{1} << 20;
   const std::int64_t shared = std::min(largest.sequences * blocks_of_request, kSharedPagesMax);
   const StepShape shape{.rows = largest.tokens,
@@ -45,7 +48,30 @@ constexpr std::int32_t CarriedToken(std::int64_t index) {
   return -1 - static_cast<std::int32_t>(index);
 }
 
+// Our own kernels differ at most by the power of two of the number of tokens, and not at all above
+// this number. Products are loaded by CudaModel::LoadProducts().
+constexpr std::int64_t kTokensOfAllKernels = 512;
+// Products with at least this many rows of an expert use the same kernel.
+constexpr std::int64_t kRowsOfExpert = 64;
+
+// Tokens of the largest step that is run in advance.
+std::int64_t TokensOf(const MoeSpec& moe) {
+  if (moe.experts == 0) return kTokensOfAllKernels;
+  return std::max(kTokensOfAllKernels, kRowsOfExpert * moe.experts / moe.experts_per_token);
+}
+
 }  // namespace
+
+bool DecodeGraph::NextIsDetailed() {
+  if (!turns.Next(!laps_in_use)) return false;
+  laps_in_use = true;
+  return true;
+}
+
+void DecodeGraph::ReadLaps() {
+  shares = laps.Parts();
+  laps_in_use = false;
+}
 
 CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
     : model_(model),
@@ -66,7 +92,7 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
   CheckCuda(cudaMemsetAsync(device_storage_.data(), 0, Size(device_storage_.bytes()),
                             model.device().compute().get()),
             "cudaMemsetAsync");
-  if (model.options().tunes) TuneDecodes(model, cache_);
+  if (model.options().tunes) model.TuneDecodes(cache_);
   Reserve({.rows = largest.tokens,
            .sequences = largest.sequences,
            .logit_rows = std::min(largest.tokens, largest.sequences)});
@@ -83,9 +109,9 @@ CudaExecutor::~CudaExecutor() {
   AwaitStreamQuietly(model_.device().compute());
 }
 
-void CudaExecutor::Learn(const SampledToken& sampled) {
+void CudaExecutor::StoreToken(const SampledToken& sampled) {
   CHECK(!model_.links().place.last_stage());
-  requests_.Learn(sampled);
+  requests_.StoreToken(sampled);
 }
 
 void CudaExecutor::FillCache(std::uint64_t seed) {
@@ -192,7 +218,8 @@ void CudaExecutor::Launch(const StepPlan& plan) {
 
 void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
   const StreamView stream = model_.device().compute();
-  // No bucket if the logits of all rows are returned: they must not contain rows of padding.
+  // There is no bucket if the logits of all rows are returned: they must not contain rows of
+  // padding.
   const std::int64_t bucket =
       config_.logits_of_all_rows ? 0 : ComputedRowsOf(plan, buckets_).bucket;
   builder_.Arrange(plan, requests_,
@@ -274,13 +301,13 @@ void CudaExecutor::TakeEmissions(const StepPlan& plan, Step& step) {
   if (!model_.links().place.last_stage()) return;
   const std::span<const LogitSource> sources = builder_.logits();
   // Rows are in the order of the device's batch; results are reported in plan order.
-  told_order_.resize(sources.size());
-  std::iota(told_order_.begin(), told_order_.end(), 0);
-  std::stable_sort(told_order_.begin(), told_order_.end(), [&](std::int32_t a, std::int32_t b) {
+  plan_order_.resize(sources.size());
+  std::iota(plan_order_.begin(), plan_order_.end(), 0);
+  std::stable_sort(plan_order_.begin(), plan_order_.end(), [&](std::int32_t a, std::int32_t b) {
     return sources[static_cast<std::size_t>(a)].item < sources[static_cast<std::size_t>(b)].item;
   });
   const std::int64_t ring = SampledAt(launched_) - sampled_.As<std::int32_t>();
-  for (const std::int32_t row : told_order_) {
+  for (const std::int32_t row : plan_order_) {
     const LogitSource& source = sources[static_cast<std::size_t>(row)];
     const WorkItem& item = plan.work[static_cast<std::size_t>(source.item)];
     if (config_.returns_logits && (item.emits || config_.logits_of_all_rows)) {
@@ -332,6 +359,210 @@ void CudaExecutor::FetchLogits(Step& step) {
   CheckCuda(cudaMemcpyAsync(step.logits.data(), logits_.data, Size(bytes), cudaMemcpyDeviceToHost,
                             model_.device().compute().get()),
             "a copy of logits");
+}
+
+// Waits for a step; a device that hangs is reported with the step that it hangs in.
+void CudaExecutor::Await(const Step& step) const {
+  try {
+    model_.AwaitStep(step.done);
+  } catch (const on::HungDevice&) {
+    throw on::HungDevice(fmt::format("step {} of {} rows and {} sequences, {}", step.number,
+                                     step.shape.rows, step.shape.sequences,
+                                     step.graph != nullptr ? "replayed from a graph" : "launched"));
+  }
+}
+
+void CudaExecutor::Resolve(Step& step) {
+  if (step.resolved) return;
+  step.resolved = true;
+  if (!step.computes) return;
+  Await(step);
+  ReadShares(step);
+  if (step.logit_count == 0) return;
+  const auto* const numbers = step.tokens.As<std::int32_t>();
+  if (model_.options().checks_finite && numbers[0] > 0) {
+    throw on::DeviceError("the logits of a step",
+                          std::to_string(numbers[0]) + " numbers are not finite");
+  }
+  for (std::size_t i = 0; i < step.sampled.size(); ++i) {
+    SampledToken& sampled = step.sampled[i];
+    sampled.token = numbers[1 + step.sampled_rows[i]];
+    if (!sampled.fresh) continue;
+    requests_[sampled.request].tokens[static_cast<std::size_t>(sampled.position)] = sampled.token;
+  }
+}
+
+void CudaExecutor::ReadShares(Step& step) {
+  step.shares = {};
+  if (step.graph != nullptr) {
+    if (step.detailed) step.graph->ReadLaps();
+    step.shares = step.graph->shares;
+  } else if (step.kind != nullptr) {
+    if (step.detailed) step.kind->shares = step.laps.Parts();
+    step.shares = step.kind->shares;
+  }
+  step.graph = nullptr;
+}
+
+void CudaExecutor::DropGraphs() {
+  for (std::uint64_t i = collected_; i < launched_; ++i) Resolve(StepAt(i));
+  AwaitStream(model_.device().compute(), "work on the device");
+  graphs_.clear();
+  graphs_stale_ = true;
+}
+
+bool CudaExecutor::Collectable() {
+  CHECK(collected_ < launched_);
+  model_.device().Use();
+  const Step& step = StepAt(collected_);
+  // With several ranks, always true: the wait in Collect() detects failed ranks.
+  return step.resolved || !step.computes || model_.works_with_others() || step.done.Passed();
+}
+
+ComputedStep CudaExecutor::Collect() {
+  CHECK(collected_ < launched_);
+  model_.device().Use();
+  Step& step = StepAt(collected_++);
+  Resolve(step);
+  const auto width = static_cast<std::size_t>(model_.config().shape.vocab);
+  const std::int64_t stride = AlignedStride(model_.config().shape.vocab, DType::kFp32);
+  for (std::size_t i = 0; i < step.kept.size(); ++i) {
+    step.kept[i].logits = {step.logits.As<float>() + step.kept_rows[i] * stride, width};
+  }
+  ComputedStep computed{.sampled = step.sampled,
+                        .started = std::max(step.launched, last_end_),
+                        .finished = Clock::now(),
+                        .parts = {},
+                        .logits = step.kept};
+  computed.parts =
+      PartsOf(step, std::chrono::duration_cast<Duration>(computed.finished - computed.started));
+  last_end_ = computed.finished;
+  // Called after the end of the step has been taken, because what follows is not time of the
+  // device.
+  ReportLogprobs(step);
+  computed.logprobs = logprobs_;
+  return computed;
+}
+
+void CudaExecutor::ReportLogprobs(Step& step) {
+  logprobs_.clear();
+  for (std::size_t i = 0; i < step.sampled.size(); ++i) {
+    if (step.asked_logprobs[i] < 0) continue;
+    const std::size_t told = logprobs_.size();
+    kernels::AppendLogprobs(step.top_logits.As<kernels::TopLogits>()[step.sampled_rows[i]],
+                            step.sampled[i].token, logprobs_);
+    step.sampled[i].logprobs = static_cast<std::int32_t>(logprobs_.size() - told);
+  }
+}
+
+StepParts CudaExecutor::PartsOf(const Step& step, Duration whole) const {
+  StepParts parts;
+  if (step.computes) {
+    const Duration computing{NanosecondsBetween(step.built, step.done)};
+    // Clocks of host and device may differ in the last microsecond.
+    parts = DivideBy(step.shares, std::min(computing, whole));
+  }
+  parts[StepPart::kBuild] += whole - parts.device();
+  return parts;
+}
+
+void CudaExecutor::CaptureAll() {
+  graphs_stale_ = false;
+  buckets_ = model_.decode_buckets();
+  if (buckets_.empty()) return;
+  // The largest bucket first, so that no memory has to grow after a capture.
+  const std::vector<std::int64_t> buckets(buckets_.rbegin(), buckets_.rend());
+  for (const std::int64_t bucket : buckets) Capture(bucket);
+}
+
+DeviceBatch CudaExecutor::Stage(const StepPlan& plan, const OpenRequests& requests,
+                                std::int64_t bucket) {
+  const StreamView stream = model_.device().compute();
+  builder_.Arrange(plan, requests,
+                   {.block_size = config_.block_size,
+                    .bucket = bucket,
+                    .reads_tokens = model_.links().place.first_stage()});
+  const StepShape shape = PlannedShape();
+  bool moved = false;
+  const StepMemory memory = arena_.Next(stream, shape, builder_.pages(), moved);
+  CHECK(!moved);
+  builder_.Write(plan, requests, memory.host);
+  *memory.host.first_sampled =
+      static_cast<std::int32_t>(kStepsMax) * static_cast<std::int32_t>(sampled_rows_);
+  attention_->Plan(builder_.attention(memory, bucket > 0));
+  arena_.Send(stream);
+  return {.shape = shape,
+          .arrays = memory.device,
+          .sampled = sampled_.As<std::int32_t>(),
+          .every_row_has_logits = bucket > 0};
+}
+
+void CudaExecutor::Capture(std::int64_t bucket) {
+  const StreamView stream = model_.device().compute();
+  const DeviceBatch batch = Stage({}, requests_, bucket);
+  // Run once before the capture, so that libraries choose and load their kernels.
+  LapEvents none(LapEvents::Kind::kNone);
+  Enqueue(batch, none);
+  AwaitStream(stream, "a step before its capture");
+  DecodeGraph& graph = graphs_[bucket];
+  graph.plain = Graph::Capture(stream, [&] { Enqueue(batch, none); });
+  const on::KernelsApart apart;
+  graph.detailed = Graph::Capture(stream, [&] { Enqueue(batch, graph.laps); });
+}
+
+void CudaExecutor::WarmUp() {
+  const ModelWork work = model_.WorkWith(config_.kv_dtype);
+  const std::int64_t bytes = work.layer_bytes + work.head_bytes + work.experts * work.expert_bytes;
+  if (bytes < model_.options().warmed_bytes_min) return;
+  if (model_.works_with_others() && !model_.capturable()) return;
+  const StepSizes& largest = model_.options().largest_step;
+  const std::int64_t tokens = std::min(largest.tokens, TokensOf(model_.share().shape.moe));
+  const std::int64_t sequences = std::min(largest.sequences, tokens);
+  for (std::int64_t size = 1; size < tokens; size *= 2) WarmUp(0, size);
+  WarmUp(0, tokens);
+  for (std::int64_t size = 2 * tokens; size < largest.tokens; size *= 2) WarmUp(0, size);
+  WarmUp(0, largest.tokens);
+  model_.LoadProducts();
+  // In steps with decodes, prefills use another attention kernel.
+  WarmUp(std::min(tokens / 2, sequences - 1), tokens / 2);
+  // Prefills that do not begin at position 0 read keys from the cache.
+  WarmUp(0, tokens / 2, std::min<std::int64_t>(tokens, model_.positions()) / 2);
+  if (buckets_.empty()) {
+    for (std::int64_t size = 2; size <= sequences; size *= 2) WarmUp(size, 0);
+  }
+  AwaitStream(model_.device().compute(), "steps in advance");
+}
+
+void CudaExecutor::WarmUp(std::int64_t decodes, std::int64_t prefill, std::int64_t start) {
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(decodes), 1);
+  const std::int64_t longest = model_.positions() - start;
+  for (; prefill > 0; prefill -= lengths.back()) {
+    lengths.push_back(std::min(prefill, longest));
+  }
+  OpenRequests requests;
+  StepPlan plan;
+  std::int64_t blocks = 0;
+  for (const std::int64_t length : lengths) {
+    const RequestId id{static_cast<std::uint32_t>(plan.work.size())};
+    requests.Open(id, std::vector<std::int32_t>(static_cast<std::size_t>(start + length)), {});
+    for (std::int64_t covered = 0; covered < start + length; covered += config_.block_size) {
+      requests[id].blocks.push_back(BlockId{static_cast<std::int32_t>(blocks++)});
+    }
+    plan.work.push_back({.request = id,
+                         .start = static_cast<std::int32_t>(start),
+                         .tokens = static_cast<std::int32_t>(length),
+                         .emits = true});
+  }
+  const StepSizes& largest = model_.options().largest_step;
+  const auto count = static_cast<std::int64_t>(lengths.size());
+  if (count == 0 || count > largest.sequences || blocks > config_.blocks) return;
+  const DeviceBatch batch = Stage(plan, requests, 0);
+  LapEvents none(LapEvents::Kind::kNone);
+  Enqueue(batch, none);
+  if (logits_.rows == 0) return;
+  on::FindTopLogits(model_.device().compute(), logits_, batch.arrays.sampling,
+                    batch.arrays.first_sampled, sampled_.As<std::int32_t>(),
+                    top_logits_.As<kernels::TopLogits>());
 }
 
 }  // namespace twin::exec::cuda

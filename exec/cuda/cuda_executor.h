@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/step_parts.h"
 #include "exec/cuda/batch_builder.h"
 #include "exec/cuda/cuda_model.h"
-#include "exec/cuda/decode_graphs.h"
 #include "exec/cuda/step_arena.h"
 #include "exec/cuda/step_clock.h"
+#include "exec/cuda/stream.h"
 #include "exec/executor.h"
 #include "exec/open_requests.h"
 #include "kernels/cuda/attention.h"
@@ -21,15 +22,37 @@
 
 namespace twin::exec::cuda {
 
+// Every kDetailInterval-th replay is timed operation by operation.
+constexpr std::int32_t kDetailInterval = 64;
+
+// A step captured twice: `detailed` with events between its operations, `plain` without them.
+// `plain` is faster.
+struct DecodeGraph {
+  Graph plain;
+  Graph detailed;
+  LapEvents laps{LapEvents::Kind::kInGraph};  // of `detailed`
+  StepParts shares;                           // parts of the time of the last detailed replay
+  DetailTurns turns{kDetailInterval};
+  bool laps_in_use = false;  // a detailed replay has not been read yet
+
+  // Chooses and counts the next replay: true for `detailed`. ReadLaps() must follow when it has
+  // ended.
+  bool NextIsDetailed();
+  // REQUIRES: the detailed replay has ended.
+  void ReadLaps();
+};
+
+using DecodeGraphs = std::map<std::int64_t, DecodeGraph>;  // by batch size
+
 // Launch() builds a step and enqueues it on the device; Collect() waits for the oldest launched
 // step. Up to kStepsMax steps may be in flight. Sampled tokens are passed from step to step in
 // device memory, so that a step can be launched before the host has the tokens of the previous one.
 //
 // Time: a step starts when it is launched or when the previous step has ended, whichever is later.
 // `build` is the time until the inputs are on the device, plus idle time of the device. Events
-// between all operations cost time, so that few steps are timed with them: of the replays of a
-// graph one in kDetailInterval, of the steps of a kind whose kernels are launched one by one
-// kLaunchedDetailInterval. Other steps are timed as a whole, and their time is divided in the
+// between all operations cost time, so that few steps are timed with them: one in kDetailInterval
+// of a graph's replays, and one in kLaunchedDetailInterval of the steps of a kind whose kernels are
+// launched one by one. Other steps are timed as a whole, and their time is divided in the
 // proportions of the last step of their graph or kind that was timed in detail.
 class CudaExecutor final : public Executor {
  public:
@@ -58,8 +81,10 @@ class CudaExecutor final : public Executor {
     return std::chrono::microseconds(0);
   }
 
-  [[nodiscard]] bool Knows(const StepPlan& plan) const override { return requests_.Knows(plan); }
-  void Learn(const SampledToken& sampled) override;
+  [[nodiscard]] bool HasTokensFor(const StepPlan& plan) const override {
+    return requests_.HasTokensFor(plan);
+  }
+  void StoreToken(const SampledToken& sampled) override;
   [[nodiscard]] const kernels::KvCacheView& device_cache() const override { return cache_; }
   void FillCache(std::uint64_t seed) override;
 
@@ -77,9 +102,10 @@ class CudaExecutor final : public Executor {
     std::uint64_t number = 0;  // counts the launched steps from 0
     StepShape shape;
     Clock::time_point launched;
-    std::vector<SampledToken> sampled;         // carried-token codes until resolved
-    std::vector<std::int32_t> sampled_rows;    // rows of logits, by entry of `sampled`
-    std::vector<std::int32_t> asked_logprobs;  // SamplingParameters::logprobs, likewise
+    std::vector<SampledToken> sampled;       // carried-token codes until resolved
+    std::vector<std::int32_t> sampled_rows;  // rows of logits, by entry of `sampled`
+    std::vector<std::int32_t>
+        asked_logprobs;  // SamplingParameters::logprobs, by entry of `sampled`
     bool asks_logprobs = false;
     std::vector<LogitRow> kept;           // if logits are returned
     std::vector<std::int32_t> kept_rows;  // rows of logits, by entry of `kept`
@@ -114,22 +140,24 @@ class CudaExecutor final : public Executor {
   void TakeEmissions(const StepPlan& plan, Step& step);
   void FetchResults(const DeviceBatch& batch, Step& step);
   void FetchLogits(Step& step);
-  // The log-probabilities that requests ask for.
-  void TellLogprobs(Step& step);
+  // Collects the log-probabilities that requests ask for.
+  void ReportLogprobs(Step& step);
   void Await(const Step& step) const;
   // Waits for the step and replaces the carried-token codes by its tokens.
   void Resolve(Step& step);
   // Sets step.shares. REQUIRES: the step has ended.
   void ReadShares(Step& step);
   [[nodiscard]] StepParts PartsOf(const Step& step, Duration whole) const;
-  // Builds a batch and sends its inputs to the device; its tokens go behind the ring, because steps
-  // in flight may still read theirs. REQUIRES: it is within the largest step. `bucket` as in
-  // BatchOptions.
+  // Builds a batch and sends its inputs to the device. The sampled tokens go to a place after the
+  // ring, because steps in flight may still read the ring. REQUIRES: the batch is within the
+  // largest step. `bucket` is as in BatchOptions.
   DeviceBatch Stage(const StepPlan& plan, const OpenRequests& requests, std::int64_t bucket);
-  // Runs steps that launch all kernels, if CudaModelOptions::warmed_bytes_min says so.
+  // Runs steps that launch all kernels: the first launch of a kernel loads it, which would stall a
+  // run. Does nothing for models below CudaModelOptions::warmed_bytes_min.
   void WarmUp();
-  // Enqueues a step of `decodes` sequences of one token and `prefill` further tokens, all behind
-  // `start` tokens, unless it is larger than the largest step or than the cache.
+  // Enqueues a step with `decodes` sequences of one token and `prefill` further tokens, where each
+  // sequence has `start` earlier tokens in the cache. Does nothing if the step is larger than the
+  // largest step or than the cache.
   void WarmUp(std::int64_t decodes, std::int64_t prefill, std::int64_t start = 0);
   // Captures the graphs of all buckets: at construction, and after memory that they read has moved.
   void CaptureAll();
@@ -158,7 +186,7 @@ class CudaExecutor final : public Executor {
   kernels::cuda::DeviceMatrix logits_;  // of the last enqueued step
   std::vector<std::uint32_t> buckets_;  // batch sizes that decodes are padded to, ascending
   DecodeGraphs graphs_;
-  // By powers of two of rows and pages.
+  // The kinds of launched steps, by powers of two of rows and pages.
   std::map<std::array<std::uint64_t, 2>, LaunchedKind> kinds_;
   bool graphs_stale_ = true;
   Event idle_{Event::Kind::kOrder};
@@ -167,7 +195,7 @@ class CudaExecutor final : public Executor {
   std::uint64_t launched_ = 0;   // number of launched steps
   std::uint64_t collected_ = 0;  // number of collected steps
   Clock::time_point last_end_{};
-  std::vector<std::int32_t> told_order_;
+  std::vector<std::int32_t> plan_order_;
   std::vector<kernels::TokenLogprob> logprobs_;  // of the last collected step
 };
 

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "core/check.h"
+#include "exec/cuda/cuda_executor.h"
+#include "exec/cuda/cuda_operations.h"
 #include "exec/cuda/decode_buckets.h"
 #include "exec/cuda/upload.h"
 #include "exec/model/rope.h"
@@ -17,6 +20,7 @@
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/expert_gemm.h"
 #include "kernels/cuda/quantize.h"
+#include "kernels/cuda/routing.h"
 #include "kernels/cuda/widening_gemm.h"
 #include "kernels/rope.h"
 
@@ -79,19 +83,13 @@ std::unique_ptr<DeviceCommunicator> Connected(Communicator* host) {
   return host == nullptr ? nullptr : ConnectDevices(*host);
 }
 
-}  // namespace
-
-std::vector<std::int64_t> PrefillSizes(const StepSizes& largest_step) {
-  const std::int64_t largest = largest_step.tokens;
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t tokens = 64; tokens <= 8192 && tokens < largest; tokens *= 2) {
-    sizes.push_back(tokens);
-    const std::int64_t between = tokens + tokens / 2;
-    if (between <= 8192 && between < largest) sizes.push_back(between);
-  }
-  sizes.push_back(largest);
-  return sizes;
+// The matrices that every token of a batch is multiplied with. A model without a part has an empty
+// one.
+std::array<const DeviceLinear*, 6> ProductsOf(const DeviceLayer& layer) {
+  return {&layer.qkv, &layer.output, &layer.up, &layer.down, &layer.router, &layer.shared_gate};
 }
+
+}  // namespace
 
 CudaModel::CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> device,
                      DeviceWeights weights)
@@ -249,7 +247,7 @@ CudaModel::Matrix CudaModel::Forward(const DeviceBatch& batch, const kernels::Kv
     Attend(batch, i, input, cache, attention, laps);
     input = ProjectHalf(activations_.attended(rows), layer.output,
                         {layer.attention_norm, layer.attention_post_norm, &layer.mlp_norm}, laps);
-    const HalfNorms norms{layer.mlp_norm, layer.mlp_post_norm, NormBehind(i, batch)};
+    const HalfNorms norms{layer.mlp_norm, layer.mlp_post_norm, NormAfter(i, batch)};
     input = layer.experts.empty()
                 ? ProjectHalf(ComputeMlp(layer, input, laps), layer.down, norms, laps)
                 : AddHalf(ComputeMixture(layer, input, laps), nullptr, norms, laps);
@@ -283,7 +281,7 @@ void CudaModel::Embed(const DeviceBatch& batch, LapEvents& laps) {
   }
 }
 
-const DeviceNormWeights* CudaModel::NormBehind(std::size_t layer, const DeviceBatch& batch) const {
+const DeviceNormWeights* CudaModel::NormAfter(std::size_t layer, const DeviceBatch& batch) const {
   if (layer + 1 < weights_.layers.size()) return &weights_.layers[layer + 1].attention_norm;
   const bool final_norm = options_.links.place.last_stage() && !weights_.final_norm.empty();
   return final_norm && batch.every_row_has_logits ? &weights_.final_norm : nullptr;
@@ -323,6 +321,51 @@ CudaModel::Matrix CudaModel::ComputeMlp(const DeviceLayer& layer, Matrix input, 
   return activated;
 }
 
+CudaModel::Matrix CudaModel::ComputeMixture(const DeviceLayer& layer, Matrix input,
+                                            LapEvents& laps) {
+  const Matrix delta = activations_.normed(input.rows);
+  MixExperts(layer, input, delta, [&](MixturePart part) {
+    laps.Lap(device_->compute(), IsProduct(part) ? StepPart::kGemm : StepPart::kOther);
+  });
+  return delta;
+}
+
+void CudaModel::MixExperts(const DeviceLayer& layer, Matrix x, Matrix y, const MixtureLap& lap) {
+  CHECK(layer.experts.size() == 1 && share_.shape.gated_mlp);
+  const StreamView stream = device_->compute();
+  const Matrix logits = activations_.router_logits(x.rows);
+  Multiply(x, layer.router, logits);
+  lap(MixturePart::kRouter);
+  const on::RoutedPairs routed = activations_.routed(x.rows);
+  on::RouteRows(stream, logits, share_.normalises_expert_weights, routed);
+  lap(MixturePart::kRouting);
+  const DeviceLinear& up = layer.experts.front().up;
+  const DeviceLinear& down = layer.experts.front().down;
+  const Matrix inner = activations_.expert_inner(x.rows);
+  const Matrix activated = activations_.expert_activated(x.rows);
+  const Matrix outputs = activations_.expert_outputs(x.rows);
+  on::ExpertGemm(stream, x, up.matrix, routed, on::ExpertInput::kRows, inner);
+  lap(MixturePart::kExpertUp);
+  on::ActivateGated(stream, share_.activation, inner, nullptr, activated);
+  lap(MixturePart::kActivation);
+  on::ExpertGemm(stream, activated, down.matrix, routed, on::ExpertInput::kPlaces, outputs);
+  lap(MixturePart::kExpertDown);
+  on::SharedExpert shared;
+  if (!layer.up.empty()) {
+    shared = {x, layer.shared_gate.matrix, activations_.shared_output(x.rows)};
+    const Matrix shared_inner = activations_.inner(x.rows);
+    const Matrix shared_activated = activations_.activated(x.rows);
+    Multiply(x, layer.up, shared_inner);
+    lap(MixturePart::kSharedUp);
+    Activate(layer, shared_inner, shared_activated);
+    lap(MixturePart::kActivation);
+    Multiply(shared_activated, layer.down, shared.output);
+    lap(MixturePart::kSharedDown);
+  }
+  on::SumExperts(stream, outputs, routed, shared, y);
+  lap(MixturePart::kRouting);
+}
+
 CudaModel::Matrix CudaModel::ProjectHalf(Matrix result, const DeviceLinear& projection,
                                          const HalfNorms& norms, LapEvents& laps) {
   const Matrix delta = activations_.normed(result.rows);
@@ -354,6 +397,69 @@ CudaModel::Matrix CudaModel::AddHalf(Matrix delta, const float* bias, const Half
   }
   laps.Lap(stream, StepPart::kOther);
   return output;
+}
+
+CudaModel::Matrix CudaModel::Logits(const DeviceBatch& batch, Matrix last, LapEvents& laps) {
+  const StreamView stream = device_->compute();
+  const std::int64_t rows = batch.shape.logit_rows;
+  if (rows == 0) return {};
+  Matrix input = last;
+  if (!batch.every_row_has_logits) {
+    // Only rows whose logits are wanted pass through the final norm and the head.
+    input = activations_.normed(rows);
+    on::GatherRows(stream, activations_.residual(batch.shape.rows), batch.arrays.logit_rows, input);
+    if (!weights_.final_norm.empty()) {
+      on::Normalize(stream, input, NormOf(weights_.final_norm), input);
+    }
+  } else if (!weights_.final_norm.empty() && share_.norm_placement == NormPlacement::kBehindSum) {
+    input = activations_.normed(rows);
+    on::Normalize(stream, last, NormOf(weights_.final_norm), input);
+  }
+  laps.Lap(stream, StepPart::kOther);
+  if (!weights_.project_out.empty()) {
+    const Matrix narrow = activations_.narrow(rows);
+    Multiply(input, weights_.project_out, narrow, laps);
+    input = narrow;
+  }
+  if (tensor_ != nullptr) return GatherLogits(input, laps);
+  const Matrix logits = activations_.logits(rows);
+  Multiply(input, weights_.head(), logits, laps);
+  if (share_.logit_scale != 1 || share_.logit_cap > 0) {
+    on::FinishLogits(stream, share_.logit_scale, share_.logit_cap, logits);
+    laps.Lap(stream, StepPart::kOther);
+  }
+  return logits;
+}
+
+CudaModel::Matrix CudaModel::GatherLogits(Matrix head_input, LapEvents& laps) {
+  const StreamView stream = device_->compute();
+  const std::int64_t rows = head_input.rows;
+  // Shares of the vocabulary differ by at most one token: all ranks send the largest size.
+  const Matrix padded = activations_.own_logits(rows);
+  Multiply(head_input, weights_.head(), padded.Columns(0, weights_.head().matrix.rows), laps);
+  on::FinishLogits(stream, share_.logit_scale, share_.logit_cap,
+                   padded.Columns(0, weights_.head().matrix.rows));
+  laps.Lap(stream, StepPart::kOther);
+  const std::int64_t share = rows * padded.stride;
+  float* const gathered = activations_.gathered_logits();
+  tensor_->AllGather(stream, padded.data, gathered,
+                     share * static_cast<std::int64_t>(sizeof(float)));
+  laps.Lap(stream, StepPart::kCommunication);
+  const Matrix logits = activations_.logits(rows);
+  GridPlace place = options_.links.place;
+  for (place.tensor_rank = 0; place.tensor_rank < place.grid.tensor; ++place.tensor_rank) {
+    const IndexRange tokens = VocabularyOf(share_.shape, place);
+    const auto bytes = [](std::int64_t floats) {
+      return static_cast<std::size_t>(floats) * sizeof(float);
+    };
+    CheckCuda(cudaMemcpy2DAsync(logits.As<float>() + tokens.first, bytes(logits.stride),
+                                gathered + place.tensor_rank * share, bytes(padded.stride),
+                                bytes(tokens.count), static_cast<std::size_t>(rows),
+                                cudaMemcpyDeviceToDevice, stream.get()),
+              "a copy of logits");
+  }
+  laps.Lap(stream, StepPart::kOther);
+  return logits;
 }
 
 void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEvents& laps) {
@@ -418,6 +524,45 @@ void CudaModel::Sum(Matrix values, LapEvents& laps) {
   // Includes the padding of rows, so that the elements are contiguous.
   tensor_->AllReduceSum(device_->compute(), values.data, values.rows * values.stride, values.dtype);
   laps.Lap(device_->compute(), StepPart::kCommunication);
+}
+
+std::unique_ptr<Executor> CudaModel::MakeExecutor(const ExecutorConfig& config) {
+  device_->Use();
+  return std::make_unique<CudaExecutor>(*this, config);
+}
+
+std::unique_ptr<Operations> CudaModel::MakeOperations(const kernels::KvCacheView& cache) {
+  device_->Use();
+  return std::make_unique<CudaOperations>(*this, cache);
+}
+
+ModelWork CudaModel::WorkWith(DType kv_dtype) const {
+  const auto elements = [](const DeviceLinear& linear) {
+    return linear.matrix.rows * linear.matrix.columns;
+  };
+  ModelWork work;
+  for (const DeviceLayer& layer : weights_.layers) {
+    for (const DeviceLinear* linear : ProductsOf(layer)) {
+      work.layer_weights += elements(*linear);
+      work.layer_bytes += linear->bytes();
+    }
+    for (const auto& all : layer.experts) {
+      const std::int64_t experts = share_.shape.moe.experts;
+      work.expert_weights += (elements(all.up) + elements(all.down)) / experts;
+      work.expert_bytes += (all.up.bytes() + all.down.bytes()) / experts;
+    }
+  }
+  work.experts = share_.shape.moe.experts;
+  work.experts_per_token = share_.shape.moe.experts_per_token;
+  work.layer_weights += elements(weights_.project_in);
+  work.layer_bytes += weights_.project_in.storage.bytes();
+  work.head_weights = elements(weights_.head()) + elements(weights_.project_out);
+  work.head_bytes = weights_.head().storage.bytes() + weights_.project_out.storage.bytes();
+  const ModelSpec& shape = share_.shape;
+  const std::int64_t layers = shape.layers;
+  work.flops_per_pair = 4 * layers * shape.query_heads * shape.head_dim;
+  work.kv_bytes_per_token = 2 * layers * shape.kv_heads * shape.head_dim * ByteSize(kv_dtype);
+  return work;
 }
 
 }  // namespace twin::exec::cuda

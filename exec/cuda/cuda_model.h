@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "exec/cuda/activations.h"
@@ -24,10 +23,6 @@
 #include "kernels/cuda/rope_append.h"
 
 namespace twin::exec::cuda {
-
-// The numbers of tokens whose products are tuned for prefills, ascending: 64, 96, 128, 192 and so
-// on up to 8,192, and the largest step.
-std::vector<std::int64_t> PrefillSizes(const StepSizes& largest_step);
 
 inline kernels::cuda::Fp8Accumulation AccumulationOf(const CudaModelOptions& options) {
   using Accumulation = kernels::cuda::Fp8Accumulation;
@@ -77,18 +72,12 @@ class CudaModel final : public DeviceModel {
   // The block size for which attention is described before there is a cache.
   static constexpr std::int64_t kUsualBlockSize = 16;
   [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
-  // The decodes of all attention that is made from now on.
-  void UseDecodes(std::vector<kernels::cuda::MeasuredDecodes> measured) {
-    measured_decodes_ = std::move(measured);
-  }
-  // Attention over a cache of this model, for steps of at most so many rows and sequences.
+  // Makes attention over a cache of this model, for steps within the rows and sequences of `room`.
   [[nodiscard]] std::unique_ptr<kernels::cuda::PagedAttention> MakeAttention(
       std::int64_t block_size, const StepShape& room) const;
-  // True if the options say how decodes are computed, so that no ways are measured.
-  [[nodiscard]] bool decodes_are_fixed() const;
-  // What lies between a layer's first product and its attention.
+  // Parameters of the operations between a layer's first product and its attention.
   [[nodiscard]] kernels::cuda::RopeAppendOptions RopeOptionsOf(const DeviceLayer& layer) const;
-  // What lies between the products of a layer's second half.
+  // Enqueues the operations between the products of a layer's second half.
   void Activate(const DeviceLayer& layer, kernels::cuda::DeviceMatrix inner,
                 kernels::cuda::DeviceMatrix activated) const;
 
@@ -108,27 +97,34 @@ class CudaModel final : public DeviceModel {
   void AwaitStep(const Event& moment) const;
 
   using MixtureLap = std::function<void(MixturePart)>;
-  // y = the mixture of a layer for the rows of x, on the compute stream; calls lap behind
+  // Computes y = the mixture of a layer for the rows of x, on the compute stream; calls lap after
   // each part. REQUIRES: x and y have the widths of the residual stream; y may be x.
   void MixExperts(const DeviceLayer& layer, kernels::cuda::DeviceMatrix x,
                   kernels::cuda::DeviceMatrix y, const MixtureLap& lap);
 
-  // y = W x on the compute stream. If W is int4, or fp8 on a device that does not multiply fp8
-  // matrices, it is widened: in the product for up to kWideningTokensMax rows of x, and before it
-  // for more. If W is fp8 otherwise, x is quantized first. REQUIRES: x and y are activations; the
-  // rows of x are reserved.
+  // Computes y = W x on the compute stream. If W is int4, or fp8 on a device that does not multiply
+  // fp8 matrices, W is widened: in the product for up to kWideningTokensMax rows of x, and before
+  // the product for more. If W is fp8 on other devices, x is quantized first. REQUIRES: x and y are
+  // activations; the rows of x are reserved.
   void Multiply(kernels::cuda::DeviceMatrix x, const DeviceLinear& linear,
                 kernels::cuda::DeviceMatrix y);
 
   // Reasons why this build or device computes the model more slowly than possible, one line each.
   [[nodiscard]] std::vector<std::string> SlowParts() const;
 
-  // Autotunes the matrix products that are not in the algorithm cache: of decode_buckets(), with
-  // logits, and of PrefillSizes(), without. Saves the cache
-  // behind each size. A product whose operands do not fit into the memory that is left is not
-  // tuned. Returns one line for each product whose tuning failed otherwise: the first suggestion of
-  // cuBLASLt computes it. Throws kernels::cuda::HungDevice.
+  // Autotunes the matrix products that are not in the algorithm cache: products of
+  // decode_buckets(), with logits, and products without logits of prefills of 64, 96, 128, 192 and
+  // so on up to 8,192 tokens and of the largest step. Saves the cache after each size. A product
+  // whose operands do not fit into the memory that is left is not tuned. Returns one line for each
+  // product whose tuning failed otherwise: the first suggestion of cuBLASLt computes it. Throws
+  // kernels::cuda::HungDevice.
   std::vector<std::string> TuneProducts();
+  // Measures the ways to compute the attention of decodes that serve the model, at numbers of
+  // decodes up to its largest graph and at a few lengths, as far as the cache holds them. Attention
+  // that is made later uses the fastest. Ways whose times are in the algorithm cache are not
+  // measured again; new times are saved in it. Does nothing if only one way serves or the options
+  // name the kernels. Overwrites the activations.
+  void TuneDecodes(const kernels::KvCacheView& cache);
   // Computes the products of a layer for each kernels::cuda::RoundedTokens() of steps up to the
   // largest, so that no step chooses an algorithm or loads its kernel. REQUIRES: activations of the
   // largest step are reserved.
@@ -137,15 +133,17 @@ class CudaModel final : public DeviceModel {
  private:
   using Matrix = kernels::cuda::DeviceMatrix;
 
-  // The shape that cuBLASLt multiplies for so many tokens; none if another kernel does.
-  [[nodiscard]] std::optional<kernels::cuda::GemmShape> ProductShape(std::int64_t tokens,
-                                                                     const DeviceLinear& linear,
-                                                                     DType output) const;
-  // The products of a step of so many tokens, but for those of experts.
-  [[nodiscard]] std::vector<kernels::cuda::GemmShape> ProductShapes(std::int64_t tokens,
-                                                                    bool logits) const;
+  // The shape that cuBLASLt multiplies for `tokens` tokens; nullopt if another kernel computes the
+  // product.
+  [[nodiscard]] std::optional<kernels::cuda::DeviceGemmShape> ProductShape(
+      std::int64_t tokens, const DeviceLinear& linear, DType output) const;
+  // The products of a step of `tokens` tokens, except products of experts.
+  [[nodiscard]] std::vector<kernels::cuda::DeviceGemmShape> ProductShapes(std::int64_t tokens,
+                                                                          bool logits) const;
   // Appends to `failures`. Returns true if the product has been tuned.
-  bool TuneProduct(const kernels::cuda::GemmShape& shape, std::vector<std::string>& failures);
+  bool TuneProduct(const kernels::cuda::DeviceGemmShape& shape, std::vector<std::string>& failures);
+  // True if the options say how decodes are computed, so that no ways are measured.
+  [[nodiscard]] bool decodes_are_fixed() const;
   [[nodiscard]] kernels::cuda::AttentionChoice ChoiceOf(
       const kernels::cuda::AttentionShape& shape) const;
   // True if decodes of the bucket are captured.
@@ -160,7 +158,7 @@ class CudaModel final : public DeviceModel {
   // The norms around half a layer.
   struct HalfNorms {
     const DeviceNormWeights& own;
-    const DeviceNormWeights& of_result;  // empty: there is none
+    const DeviceNormWeights& of_result;  // empty if there is none
     const DeviceNormWeights* next;       // of the next half; null after the last one
   };
   // Projects the result of attention or MLP and adds it to the residual stream.
@@ -170,7 +168,7 @@ class CudaModel final : public DeviceModel {
   // the next half, normalised. `bias` may be null.
   Matrix AddHalf(Matrix delta, const float* bias, const HalfNorms& norms, LapEvents& laps);
   // The norm that directly follows the second half of `layer`; null if none does.
-  const DeviceNormWeights* NormBehind(std::size_t layer, const DeviceBatch& batch) const;
+  const DeviceNormWeights* NormAfter(std::size_t layer, const DeviceBatch& batch) const;
   Matrix Logits(const DeviceBatch& batch, Matrix last, LapEvents& laps);
   Matrix GatherLogits(Matrix head_input, LapEvents& laps);
   // REQUIRES: the lap of the preceding operation is recorded.
@@ -180,7 +178,7 @@ class CudaModel final : public DeviceModel {
   [[nodiscard]] bool Widens(const DeviceLinear& linear) const;
   // Size of the largest matrix that is widened, in the activations' format; 0 if none is.
   [[nodiscard]] std::int64_t WidestBytes() const;
-  // Where a matrix is widened to.
+  // The place that a matrix is widened to.
   [[nodiscard]] Matrix Widened(const DeviceLinear& linear) const;
   // REQUIRES: Widens(linear).
   void MultiplyWidened(Matrix x, const DeviceLinear& linear, Matrix y);

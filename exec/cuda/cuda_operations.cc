@@ -17,7 +17,7 @@ namespace {
 
 namespace on = kernels::cuda;
 
-// Labels of moments; a graph with mixtures has those of their parts, too.
+// Labels of moments. In a graph with mixtures, the labels below are the parts of the mixture.
 constexpr auto kFirst = static_cast<std::uint8_t>(kMixturePartCount);
 enum class Gemm : std::uint8_t { kQkv = kFirst, kOutput, kUp, kDown };
 enum class Other : std::uint8_t { kNorms = kFirst, kRope, kActivation, kEmbedding };

@@ -29,9 +29,9 @@ class CudaOperations final : public Operations {
   OtherSeconds RunOther(std::int64_t tokens) override;
   double RunAttention(std::span<const StepItem> items) override;
   double RunBlockCopies(std::int64_t blocks) override;
-  // Attention of sequences of these lengths, one query each, through all layers as in a graph,
-  // computed in a way that serves the model. Returns seconds. REQUIRES: the cache has blocks for
-  // them.
+  // Runs the attention of sequences of these lengths, one query each, through all layers as in a
+  // graph, computed in a way that serves the model. Returns seconds. REQUIRES: the cache has blocks
+  // for the sequences.
   double RunDecodes(const kernels::cuda::DecodeWay& way, std::span<const std::int64_t> lengths);
 
  private:
@@ -48,7 +48,7 @@ class CudaOperations final : public Operations {
                      kernels::cuda::PagedAttention& attention, bool graph);
   // Replays `work` and waits for it. Captures it first unless the kept graph has this `name`.
   const LapEvents& Replay(const std::string& name, const Work& work);
-  // The mixture of a layer, of random rows; a moment behind each part.
+  // Enqueues the mixture of a layer with random rows; records a moment after each part.
   void Mix(const DeviceLayer& layer, std::int64_t tokens, LapEvents& moments);
   // Reserves activations for these rows and fills them with random numbers.
   void Reserve(std::int64_t rows, std::int64_t logit_rows);

@@ -57,7 +57,7 @@ Device::Device(std::int32_t ordinal, const std::filesystem::path& algorithm_cach
 Device::~Device() = default;
 
 bool Device::multiplies_fp8() const {
-  // With a scale for each row, on this one alone.
+  // Only this device multiplies with a scale for each row.
   constexpr std::int32_t kHopper = 90;
   return compute_capability_ == kHopper;
 }

@@ -30,11 +30,11 @@ class Device {
   [[nodiscard]] kernels::cuda::Gemm& gemm() { return *gemm_; }
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  // 90 means 9.0.
+  // The compute capability: 90 means 9.0.
   [[nodiscard]] std::int32_t compute_capability() const { return compute_capability_; }
   // True if cuBLASLt multiplies fp8 matrices here. Weights of fp8 are widened otherwise.
   [[nodiscard]] bool multiplies_fp8() const;
-  // Such as "NVIDIA H100, 80 GB, compute capability 9.0, cuBLASLt 13.1.0".
+  // A description such as "NVIDIA H100, 80 GB, compute capability 9.0, cuBLASLt 13.1.0".
   [[nodiscard]] const std::string& description() const { return description_; }
 
  private:

@@ -21,9 +21,10 @@ class DeviceCommunicator {
   [[nodiscard]] virtual std::int32_t rank() const = 0;
   [[nodiscard]] virtual std::int32_t size() const = 0;
 
-  // values[i] = sum of values[i] over all ranks; bf16 or fp32. Bit-identical on all ranks.
+  // Sets values[i] to the sum of values[i] over all ranks; bf16 or fp32. Bit-identical on all
+  // ranks.
   virtual void AllReduceSum(StreamView stream, void* values, std::int64_t count, DType dtype) = 0;
-  // `all` = the concatenation of `own` over the ranks in ascending order, `bytes` each.
+  // Sets `all` to the concatenation of `own` over the ranks in ascending order, `bytes` each.
   virtual void AllGather(StreamView stream, const void* own, void* all, std::int64_t bytes) = 0;
   virtual void Send(StreamView stream, const void* values, std::int64_t bytes, std::int32_t to) = 0;
   virtual void Receive(StreamView stream, void* values, std::int64_t bytes, std::int32_t from) = 0;

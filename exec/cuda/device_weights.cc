@@ -198,13 +198,13 @@ class PartReader {
         },
         [this](const NormPlan& norm) { return Norm(norm); });
   }
-  // Matrices of 4 bits that were widened because of the order of their inputs.
+  // Number of 4-bit matrices that were widened because of the order of their inputs.
   [[nodiscard]] std::int64_t widened() const { return widened_; }
-  // Those that were widened because they are of experts, all of a layer's counting as one.
+  // Number of 4-bit matrices of experts that were widened; all experts of a layer count as one.
   [[nodiscard]] std::int64_t widened_of_experts() const { return widened_of_experts_; }
 
  private:
-  // Without the bias.
+  // Loads the weights without the bias.
   DeviceLinear Weights(const MatrixPlan& plan, bool projection) {
     if (projection && format_ == DType::kInt4) {
       const kernels::WeightMatrix packed = ReadInt4Matrix(plan, means_.source, means_.pool);
@@ -224,7 +224,7 @@ class PartReader {
     return quantizes ? unquantized_->Quantize(to) : std::move(linear);
   }
 
-  // Products of experts are of 16 bits.
+  // Widens the matrices of experts, whose products have 16 bits.
   DeviceLinear WidenedExperts(const MatrixPlan& plan, const DeviceLinear& narrow) {
     ++widened_of_experts_;
     DeviceLinear wide = EmptyLinear(plan);

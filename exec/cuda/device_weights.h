@@ -24,11 +24,11 @@ namespace twin::exec::cuda {
 // by.
 struct DeviceLinear {
   DeviceBuffer storage;
-  // Of kInt4: the shape; int4() has the weights.
+  // For kInt4 this is only the shape; int4() has the weights.
   kernels::cuda::DeviceMatrix matrix;
   DeviceBuffer scale_storage;  // for kFp8 and kInt4 only
   DeviceBuffer zero_storage;   // for kInt4 only
-  std::int64_t group = 0;      // likewise: columns that share a scale and a zero point
+  std::int64_t group = 0;  // for kInt4 only: number of columns that share a scale and a zero point
   DeviceBuffer bias_storage;
 
   [[nodiscard]] bool empty() const { return matrix.rows == 0; }
@@ -71,23 +71,23 @@ constexpr DType kActivationFormat = DType::kBf16;
 
 struct LoadedDeviceWeights {
   DeviceWeights weights;
-  // As in LoadedWeights, a line if matrices of fp16 were rounded to bf16, and one for each reason
-  // why matrices of 4 bits had to be widened.
+  // The warnings of LoadedWeights, one line if matrices of fp16 were rounded to bf16, and one line
+  // for each reason why matrices of 4 bits had to be widened.
   std::vector<std::string> warnings;
 };
 
-// As LoadWeights. `format` is kBf16, or kFp8 or kInt4, which apply to the matrices of the
-// layers only. Matrices of 4 bits of experts, and those whose inputs are in an order of their own,
-// are widened to 16 bits, with the numbers of 4 bits. Converts on the pool and copies through two
-// pinned buffers of 64 MiB. For kFp8, the largest matrix of a layer needs additional device memory
-// in bf16 during loading. Throws InputError (data), DeviceError.
+// Loads weights as LoadWeights() does. `format` is kBf16, or kFp8 or kInt4, which apply to the
+// matrices of the layers only. 4-bit matrices of experts, and 4-bit matrices whose inputs are in an
+// order of their own, are widened to 16 bits without a change of the numbers. Converts on the pool
+// and copies through two pinned buffers of 64 MiB. For kFp8, the largest matrix of a layer needs
+// additional device memory in bf16 during loading. Throws InputError (data), DeviceError.
 LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
                                       const ModelConfig& model, DType format,
                                       const GridPlace& place, StreamView stream,
                                       kernels::ThreadPool& pool);
 
-// As MakeDummyWeights, generated on the device: the numbers are the same except for rounding. Those
-// of kInt4 are generated and rounded on the pool, to the same numbers.
+// Generates the weights of MakeDummyWeights() on the device: the numbers are the same except for
+// rounding. Weights of kInt4 are generated and rounded on the pool, to the same numbers.
 DeviceWeights MakeDummyDeviceWeights(const ModelConfig& model, DType format, std::uint64_t seed,
                                      const GridPlace& place, StreamView stream,
                                      kernels::ThreadPool& pool);

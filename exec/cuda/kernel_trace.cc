@@ -32,7 +32,7 @@ using kernels::cuda::DeviceError;
 
 // CUPTI takes a buffer between the first two kernels of a step; a large one would delay the second.
 constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
-constexpr std::size_t kBufferAlignment = 8;  // that CUPTI asks for
+constexpr std::size_t kBufferAlignment = 8;  // required by CUPTI
 
 struct CuptiFunctions {
   decltype(&cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
@@ -61,7 +61,7 @@ std::string Demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-// CUPTI's callbacks have no argument of ours, and come from a thread of its own.
+// CUPTI calls back on its own thread, and its callbacks take no argument of ours.
 struct Collected {
   CuptiFunctions functions;
   std::mutex mutex;

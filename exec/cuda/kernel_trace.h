@@ -25,8 +25,8 @@ class KernelTrace {
   KernelTrace(const KernelTrace&) = delete;
   KernelTrace& operator=(const KernelTrace&) = delete;
 
-  // The kernels since the last call, in the order of their beginnings. Waits for the device. Throws
-  // kernels::cuda::DeviceError.
+  // Returns the kernels since the last call, in the order of their beginnings. Waits for the
+  // device. Throws kernels::cuda::DeviceError.
   std::vector<KernelRun> Take();
 };
 

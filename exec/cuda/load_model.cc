@@ -108,7 +108,7 @@ LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPo
   auto model =
       std::make_unique<cuda::CudaModel>(options, std::move(device), std::move(loaded.weights));
   CheckAttention(options, *model);
-  // Before a cache takes the memory that the operands need.
+  // Tunes before a cache takes the memory that the operands need.
   if (options.tunes) {
     for (std::string& failure : model->TuneProducts()) {
       result.warnings.push_back(std::move(failure));

@@ -12,7 +12,7 @@
 #include "core/model_options.h"
 #include "exec/device_model.h"
 #include "exec/model/model_config.h"
-#include "exec/rank_links.h"
+#include "exec/rank_groups.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/thread_pool.h"
 
@@ -38,9 +38,9 @@ struct CudaModelOptions {
   std::int32_t device = 0;  // CUDA device ordinal
   StepSizes largest_step = {2048, 256};
   bool graphs = true;  // replays decode steps from captured graphs
-  // An executor launches all kernels before its first step, because a kernel is loaded when it is
-  // launched first, if the weights have at least so many bytes: for smaller models it takes longer
-  // than it saves.
+  // An executor launches all kernels before its first step if the weights have at least so many
+  // bytes, because the first launch of a kernel loads it. For smaller models this takes longer than
+  // it saves.
   std::int64_t warmed_bytes_min = std::int64_t{64} << 20;
   bool tunes = true;  // autotunes matrix products that are not in the algorithm cache
   // Products of prefills are autotuned if they have at least so many operations: smaller ones are
@@ -49,10 +49,10 @@ struct CudaModelOptions {
   // File that keeps the chosen algorithms of matrix products and the times of attention; empty = in
   // memory only.
   std::filesystem::path algorithm_cache = {};
-  // The kernels of attention in detail, for tests; before those of model_options.
+  // The attention kernels in detail, for tests; they override model_options.
   std::optional<kernels::cuda::AttentionChoice> attention = {};
-  // Decode steps of these numbers of requests alone are captured and tuned, each in its bucket;
-  // empty = all up to largest_step.sequences.
+  // Captures and tunes decode steps only for these numbers of requests, each in its bucket; empty =
+  // all up to largest_step.sequences.
   std::vector<std::int64_t> decode_batches = {};
   bool checks_finite = false;  // a step with non-finite logits throws DeviceError
 };

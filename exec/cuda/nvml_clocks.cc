@@ -29,7 +29,7 @@ void NvmlClocks::FindFunctions() {
   handle_ = library_.Find<Status(const char*, Handle*)>("nvmlDeviceGetHandleByPciBusId_v2");
   clock_ = library_.Find<Status(Handle, unsigned, unsigned*)>("nvmlDeviceGetClockInfo");
   power_ = library_.Find<Status(Handle, unsigned*)>("nvmlDeviceGetPowerUsage");
-  // Its name before version 12.2 of the library, and after.
+  // The names of the function before version 12.2 of the library, and since.
   for (const char* const name :
        {"nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetCurrentClocksEventReasons"}) {
     auto* const found = library_.Find<Status(Handle, unsigned long long*)>(name);

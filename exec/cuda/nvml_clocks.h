@@ -35,7 +35,7 @@ class NvmlClocks {
   using Handle = void*;
 
   void FindFunctions();
-  // Empty, or the name of the call that failed and its status.
+  // Returns the name of the call that failed and its status; empty on success.
   std::string FindDevice(const std::string& pci_bus_id);
   ClockSample Sample() const;
   void SampleUntilStopped();

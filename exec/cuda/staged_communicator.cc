@@ -12,7 +12,7 @@
 namespace twin::exec::cuda {
 namespace {
 
-std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
+std::size_t Unsigned(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 
 }  // namespace
 
@@ -22,15 +22,15 @@ void StagedCommunicator::Reserve(std::int64_t bytes) {
 
 void StagedCommunicator::Fetch(StreamView stream, const void* values, std::int64_t bytes) {
   Reserve(bytes);
-  CheckCuda(
-      cudaMemcpyAsync(staged_.data(), values, Size(bytes), cudaMemcpyDeviceToHost, stream.get()),
-      "a copy of a message");
+  CheckCuda(cudaMemcpyAsync(staged_.data(), values, Unsigned(bytes), cudaMemcpyDeviceToHost,
+                            stream.get()),
+            "a copy of a message");
   AwaitStream(stream, "work before a message");
 }
 
 void StagedCommunicator::Put(StreamView stream, const std::byte* from, void* values,
                              std::int64_t bytes) {
-  CheckCuda(cudaMemcpyAsync(values, from, Size(bytes), cudaMemcpyHostToDevice, stream.get()),
+  CheckCuda(cudaMemcpyAsync(values, from, Unsigned(bytes), cudaMemcpyHostToDevice, stream.get()),
             "a copy of a message");
   // Wait, so that the next message can reuse the buffer.
   AwaitStream(stream, "a copy of a message");
@@ -42,9 +42,9 @@ void StagedCommunicator::AllReduceSum(StreamView stream, void* values, std::int6
   const std::int64_t bytes = count * ByteSize(dtype);
   Fetch(stream, values, bytes);
   if (dtype == DType::kFp32) {
-    host_.AllReduceSum({staged_.As<float>(), Size(count)});
+    host_.AllReduceSum({staged_.As<float>(), Unsigned(count)});
   } else {
-    std::vector<float> wide(Size(count));
+    std::vector<float> wide(Unsigned(count));
     auto* const narrow = staged_.As<std::uint16_t>();
     for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = kernels::Bf16ToFloat(narrow[i]);
     host_.AllReduceSum(wide);
@@ -60,21 +60,21 @@ void StagedCommunicator::AllGather(StreamView stream, const void* own, void* all
   if (gathered_.bytes() < together) {
     gathered_ = PinnedBuffer(together, "pinned memory for messages");
   }
-  host_.AllGather({staged_.data(), Size(bytes)}, {gathered_.data(), Size(together)});
+  host_.AllGather({staged_.data(), Unsigned(bytes)}, {gathered_.data(), Unsigned(together)});
   Put(stream, gathered_.data(), all, together);
 }
 
 void StagedCommunicator::Send(StreamView stream, const void* values, std::int64_t bytes,
                               std::int32_t to) {
   Fetch(stream, values, bytes);
-  host_.Send({staged_.data(), Size(bytes)}, to);
+  host_.Send({staged_.data(), Unsigned(bytes)}, to);
 }
 
 void StagedCommunicator::Receive(StreamView stream, void* values, std::int64_t bytes,
                                  std::int32_t from) {
   Reserve(bytes);
   // No limit: the sender may compute for any time. The first stage limits its wait for the result.
-  host_.Receive({staged_.data(), Size(bytes)}, from, Patience::kUnbounded);
+  host_.Receive({staged_.data(), Unsigned(bytes)}, from, Patience::kUnbounded);
   Put(stream, staged_.data(), values, bytes);
 }
 

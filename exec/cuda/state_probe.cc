@@ -83,7 +83,7 @@ class Load {
     }
     return timed;
   }
-  // Of single calls.
+  // Median time of single calls.
   double MedianMs(std::int64_t tokens, std::int64_t calls) {
     const std::vector<cuda::Event>& events = Events(2);
     std::vector<double> ms;
@@ -128,7 +128,7 @@ class Load {
 // Runs the loads of one measurement. `scale` shortens loads and pauses.
 class Measurement {
  public:
-  Measurement(cuda::Device& device, double scale, Clock::time_point begin, DeviceState& state)
+  Measurement(cuda::Device& device, double scale, Clock::time_point begin, ProbedDeviceState& state)
       : scale_(scale),
         begin_(begin),
         state_(state),
@@ -171,7 +171,7 @@ class Measurement {
     series.calls = load_.Run(kTokens, ms * scale_);
     state_.series.push_back(std::move(series));
   }
-  // Both sides of the multiples of 16 about the sizes of chunks.
+  // Measures both sides of the multiples of 16 around the sizes of chunks.
   void MeasureTiles() {
     for (const std::int64_t chunk : {256, 512, 1024, 2048}) {
       for (std::int64_t tokens = chunk - 32; tokens <= chunk + 32; tokens += 16) {
@@ -185,13 +185,13 @@ class Measurement {
 
   double scale_;
   Clock::time_point begin_;
-  DeviceState& state_;
+  ProbedDeviceState& state_;
   Load load_;
   Load narrow_;
 };
 
-// Gate and up of Llama-3-8B, or as much of it as fits.
-void ChooseSizes(DeviceState& state) {
+// Chooses the size of Llama-3-8B's gate and up projections, or as much of it as fits.
+void ChooseSizes(ProbedDeviceState& state) {
   state.tokens = kTokens;
   state.outputs = 28672;
   state.inputs = 4096;
@@ -217,9 +217,9 @@ double MedianIn(const TimedCalls& calls, double from_ms, double to_ms) {
 
 }  // namespace
 
-DeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options) {
+ProbedDeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options) {
   cuda::Device device(ordinal, {});
-  DeviceState state;
+  ProbedDeviceState state;
   state.device = device.description();
   ChooseSizes(state);
   char bus[32] = {};
@@ -233,7 +233,7 @@ DeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options
   return state;
 }
 
-std::vector<std::string> Summarize(const DeviceState& state) {
+std::vector<std::string> Summarize(const ProbedDeviceState& state) {
   std::vector<std::string> lines;
   const double flops =
       2e-9 * static_cast<double>(state.tokens) * static_cast<double>(state.outputs * state.inputs);
@@ -243,7 +243,8 @@ std::vector<std::string> Summarize(const DeviceState& state) {
     const double first = MedianIn(series.calls, 0, length / 60);
     const double last = MedianIn(series.calls, length / 2, length);
     if (first <= 0 || last <= 0) continue;
-    // The first call that is slower than two thirds of the way, in the median of it and neighbours.
+    // Finds the first call that has slowed by two thirds of the way, by the median of the call and
+    // its neighbours.
     double tau = 0;
     for (double at = 0; at < length && tau == 0; at += length / 60) {
       const double now = MedianIn(series.calls, at, at + length / 60);

@@ -1,6 +1,6 @@
-// How the speed of a CUDA device depends on its recent load; includes no CUDA header.
+// Measures how the speed of a CUDA device depends on its recent load; includes no CUDA header.
 //
-// Idea: under a power limit, a device lowers its clock while products run and raises it again while
+// Under a power limit, a device lowers its clock while products run and raises it again while
 // it rests or decodes. A cost model needs the rates of the rested and of the loaded device, and how
 // fast one becomes the other. Loads of known lengths with pauses of known lengths show all three.
 #pragma once
@@ -17,16 +17,16 @@ struct TimedCalls {
   std::vector<double> ms;
 };
 
-// A load that followed something.
+// A series of products, and what the device did before it.
 struct StateSeries {
   std::string name;       // "chain", "bursts", "chain after decodes"
-  double rest_ms = 0;     // pause before it, or before each of its bursts
-  std::int64_t rows = 0;  // tokens of the products before it; 0: none
+  double rest_ms = 0;     // pause before the series, or before each of its bursts
+  std::int64_t rows = 0;  // tokens of the products before the series; 0 if there are none
   double begin_ms = 0;    // since the measurement began, on the host's clock
   TimedCalls calls;
 };
 
-// What NVML says at a moment.
+// Clocks and power by NVML at one moment.
 struct ClockSample {
   double ms = 0;  // since the measurement began
   std::uint32_t sm_mhz = 0;
@@ -43,14 +43,14 @@ struct TilePoint {
   double us = 0;  // median
 };
 
-struct DeviceState {
+struct ProbedDeviceState {
   std::string device;
   std::int64_t tokens = 0;  // of the products of the chain
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
   std::vector<StateSeries> series;
   std::vector<ClockSample> clocks;
-  std::string no_clocks;  // why there are none; empty if there are
+  std::string no_clocks;  // why there are no clocks; empty if there are
   std::vector<TilePoint> tiles;
 };
 
@@ -59,13 +59,14 @@ struct StateOptions {
   std::string nvml = "libnvidia-ml.so.1";
 };
 
-// Runs chains of products of 1,024 rows after a rest, bursts of them with pauses of 10 to 400 ms, a
-// chain after products of 64, 128 and 256 rows, and products of rows around multiples of 16. The
-// matrices are those of Llama-3-8B, or smaller ones where a quarter of the free memory does not
-// hold them. Throws InputError if the device does not exist, kernels::cuda::DeviceError.
-DeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options);
+// Runs chains of products of 1,024 rows after a rest, bursts of such products with pauses of 10 to
+// 400 ms, a chain after products of 64, 128 and 256 rows, and products with numbers of rows around
+// multiples of 16. The matrices have the sizes of Llama-3-8B's, or smaller ones if these do not fit
+// into a quarter of the free memory. Throws InputError if the device does not exist,
+// kernels::cuda::DeviceError.
+ProbedDeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options);
 
-// What the series say, a line each.
-std::vector<std::string> Summarize(const DeviceState& state);
+// Summarises the series, one line for each finding.
+std::vector<std::string> Summarize(const ProbedDeviceState& state);
 
 }  // namespace twin::exec

@@ -69,7 +69,7 @@ class StepArena {
 
   StepArena() = default;
 
-  // Makes room for steps of so many bytes. If it has to grow, it waits for the stream and returns
+  // Makes room for steps of `bytes` bytes. If it has to grow, it waits for the stream and returns
   // true; graphs captured before are then invalid. Throws DeviceError.
   bool Reserve(StreamView stream, std::int64_t bytes);
   // Returns the arrays of the next step, to be written on the host. Waits until the copy of the

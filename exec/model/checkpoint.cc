@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
-constexpr std::size_t kIndexBytesMax = 256 << 20;  // those of the largest models have 10 MB
+constexpr std::size_t kIndexBytesMax = 256 << 20;  // the largest models have indices of 10 MB
 
 [[noreturn]] void Refuse(const std::string& where, const std::string& what) {
   throw InputError(InputError::Kind::kData, where, what);

@@ -10,21 +10,22 @@
 
 namespace twin::exec {
 
-// Tensors by name, borrowed from the mapped files.
+// Finds tensors by name. They borrow from the mapped files.
 class Checkpoint {
  public:
-  // Reads model.safetensors, or else the shards of model.safetensors.index.json.
-  // Throws InputError (data) if there is neither, a file is damaged, the index is, a shard that it
-  // names is absent, a tensor is not in the shard that it names, or one is in two shards.
+  // Reads model.safetensors, or if there is none, the shards of model.safetensors.index.json.
+  // Throws InputError (data) if there is neither, a file or the index is damaged, a shard that the
+  // index names is absent, a tensor is not in the shard that the index names, or a tensor is in two
+  // shards.
   explicit Checkpoint(const std::filesystem::path& directory);
 
-  // Null if there is none of that name.
+  // The tensor of that name; null if there is none.
   [[nodiscard]] const StoredTensor* Find(const std::string& name) const;
-  // All of them, names ascending.
+  // All tensors, names ascending.
   [[nodiscard]] const std::map<std::string, const StoredTensor*>& tensors() const {
     return by_name_;
   }
-  // What messages call the weights: the file, or the index.
+  // The path that messages name: of the file, or of the index.
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:

@@ -13,8 +13,9 @@
 namespace twin::exec {
 namespace {
 
-constexpr std::int64_t kChunk = 4096;                        // elements that are widened at a time
-constexpr std::int64_t kBandFloats = std::int64_t{1} << 22;  // of rows that are widened together
+constexpr std::int64_t kChunk = 4096;  // elements that are widened at a time
+constexpr std::int64_t kBandFloats = std::int64_t{1}
+                                     << 22;  // floats of the rows that are widened together
 
 // Index of the first NaN or infinity in [begin, end), or -1.
 std::int64_t FirstNotFinite(const StoredTensor& tensor, std::int64_t begin, std::int64_t end) {
@@ -30,13 +31,14 @@ std::int64_t FirstNotFinite(const StoredTensor& tensor, std::int64_t begin, std:
   return -1;
 }
 
-// The same within the stored rows and columns that a request takes.
+// Index of the first NaN or infinity within the stored rows and columns that a request takes, or
+// -1.
 std::int64_t FirstNotFinite(const StoredTensor& tensor, const MatrixRequest& request,
                             kernels::ThreadPool& pool) {
   const IndexRange& rows = request.transposed ? request.taken_columns : request.taken_rows;
   const IndexRange& columns = request.transposed ? request.taken_rows : request.taken_columns;
   const std::int64_t stride = request.transposed ? request.rows : request.columns;
-  // Which thread finds what is open, the smallest index is not.
+  // The division among threads may vary, the smallest index does not.
   std::vector<std::int64_t> found(static_cast<std::size_t>(pool.threads()), -1);
   constexpr std::int64_t kGrain = 64 * kChunk;
   const std::int64_t rows_at_once = std::max<std::int64_t>(1, kGrain / columns.count);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kBandElements = 1 << 20;  // generated before they are packed
 
-// Uniform in (0, 1], 24 bits.
+// A number uniform in (0, 1], from 24 bits.
 float UnitReal(std::uint64_t bits) {
   return static_cast<float>((bits & 0xFFFFFF) + 1) * 0x1.0p-24F;
 }

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string>
+
 #include "config/models/hf_config.h"
 #include "config/models/stored_weights.h"
 #include "core/input_error.h"
@@ -9,7 +13,7 @@
 namespace twin::exec {
 namespace {
 
-// What is not computed of the config; empty = nothing.
+// The part of the config that cannot be computed; empty if all can.
 std::string NotComputed(const ModelConfig& model) {
   using Scaling = RopeConfig::Scaling;
   if (!model.quantization.empty() && !model.int4) {
@@ -35,6 +39,44 @@ ModelConfig Computed(ModelConfig model, const std::string& where) {
   return model;
 }
 
+constexpr float kEpsilon = 1e-5F;
+constexpr std::int32_t kOptOffset = 2;  // unused rows of OPT's position table
+
+[[noreturn]] void Refuse(const ModelSpec& shape, const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, shape.name.empty() ? "model shape" : shape.name, what);
+}
+
+void SetWindows(const ModelSpec& shape, ModelConfig& config) {
+  config.layer_windows.assign(static_cast<std::size_t>(shape.layers), 0);
+  std::fill_n(config.layer_windows.begin(), shape.windowed_layers, shape.sliding_window);
+}
+
+// Sets rotary positions, RMSNorm and a gated MLP.
+void SetLlamaLike(const ModelSpec& shape, ModelConfig& config) {
+  if (shape.head_dim % 2 != 0) {
+    Refuse(shape, "has an odd head_dim, which rotary positions cannot turn");
+  }
+  config.naming = WeightNaming::kLlama;
+  config.rotary_dimensions = shape.head_dim;
+  if (shape.norms_per_layer == 4) config.norm_placement = NormPlacement::kAround;
+}
+
+// Sets learned positions, LayerNorm and a plain MLP.
+void SetGpt2OrOpt(const ModelSpec& shape, ModelConfig& config) {
+  config.position_offset = shape.learned_positions - shape.max_position;
+  const bool opt = config.position_offset == kOptOffset;
+  if (!opt && config.position_offset != 0) {
+    Refuse(shape, "learned_positions is " + std::to_string(shape.learned_positions) +
+                      "; allowed: max_position (as GPT-2), or two more (as OPT)");
+  }
+  if (!opt && (shape.embedding_width > 0 || shape.kv_heads != shape.query_heads ||
+               shape.query_heads * shape.head_dim != shape.hidden)) {
+    Refuse(shape, "mixes GPT-2's positions with heads or an embedding that GPT-2 does not have");
+  }
+  config.naming = opt ? WeightNaming::kOpt : WeightNaming::kGpt2;
+  config.activation = opt ? Activation::kRelu : Activation::kGeluTanh;
+}
+
 }  // namespace
 
 ModelConfig ReadModelConfig(const std::filesystem::path& path) {
@@ -44,6 +86,30 @@ ModelConfig ReadModelConfig(const std::filesystem::path& path) {
 
 ModelConfig ParseModelConfig(std::string_view text, const std::string& where) {
   return Computed(ParseHfConfig(text, where), where);
+}
+
+ModelConfig ConfigOfShape(const ModelSpec& shape) {
+  ModelConfig config;
+  config.shape = shape;
+  config.normalises_expert_weights = shape.moe.experts > 0;
+  config.norm_epsilon = kEpsilon;
+  config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  SetWindows(shape, config);
+  const bool llama = shape.learned_positions == 0 && shape.norm == NormKind::kRmsNorm &&
+                     shape.gated_mlp && shape.embedding_width == 0;
+  const bool gpt2 = shape.learned_positions > 0 && shape.norm == NormKind::kLayerNorm &&
+                    !shape.gated_mlp && !shape.qk_norm && shape.moe.experts == 0;
+  const std::int32_t norms = shape.norms_per_layer;
+  if (llama && (norms == 2 || norms == 4)) {
+    SetLlamaLike(shape, config);
+  } else if (gpt2 && norms == 2) {
+    SetGpt2OrOpt(shape, config);
+  } else {
+    Refuse(shape,
+           "is of no family that can be computed; allowed: rotary positions with RMSNorm and a "
+           "gated MLP or a mixture of such, or learned positions with LayerNorm and a plain MLP");
+  }
+  return config;
 }
 
 }  // namespace twin::exec

@@ -23,17 +23,17 @@ struct LayerParts {
   Linear output;
   Norm attention_post_norm;
   Norm mlp_norm;
-  // Rows of the gate, if there is one, then of the up projection. Of a mixture of experts: its
-  // shared expert's, if it has one.
+  // Rows of the gate, if there is one, then of the up projection. In a mixture of experts: the
+  // shared expert's, if there is one.
   Linear up;
   Linear down;
   Norm mlp_post_norm;
-  Linear router;       // of a mixture: a row for each expert
-  Linear shared_gate;  // of its shared expert: one row
+  Linear router;       // in a mixture: a row for each expert
+  Linear shared_gate;  // in a mixture with a shared expert: one row
   std::vector<ExpertParts<Linear>> experts;
 };
 
-// Both have empty(): true where the model has no such part.
+// Linear and Norm have empty(), which is true for parts that the model lacks.
 template <class Linear, class Norm>
 struct ModelParts {
   Linear embedding;
@@ -42,7 +42,7 @@ struct ModelParts {
   std::vector<LayerParts<Linear, Norm>> layers;
   Norm final_norm;
   Linear project_out;
-  Linear untied_head;  // of a last stage that has no embedding, the tied one too
+  Linear untied_head;  // also the tied one, on a last stage without the embedding
 
   [[nodiscard]] const Linear& head() const { return untied_head.empty() ? embedding : untied_head; }
 };
@@ -51,8 +51,8 @@ enum class MatrixRole : std::uint8_t {
   kEmbedding,
   kPositions,
   kProjection,  // of a layer
-  kRouter,      // likewise: what chooses and weighs the experts of a mixture
-  kEnd,         // a projection before the first layer or behind the last one, the head too
+  kRouter,      // of a layer: chooses and weighs the experts of a mixture
+  kEnd,         // a projection before the first layer or after the last one, or the head
 };
 
 // Makes every part in the order of the model: linear(MatrixPlan, MatrixRole), norm(NormPlan).

@@ -10,7 +10,7 @@
 namespace twin::exec {
 namespace {
 
-// The share of rank `rank` in `count` things that may not divide evenly.
+// The share of `rank` if `count` things are divided as evenly as possible.
 IndexRange Share(std::int64_t count, std::int32_t ranks, std::int32_t rank) {
   const std::int64_t first = count * rank / ranks;
   return {first, count * (rank + 1) / ranks - first};
@@ -29,7 +29,7 @@ IndexRange Scaled(const IndexRange& range, std::int64_t factor) {
   return {range.first * factor, range.count * factor};
 }
 
-// The rows of `range`, counted over all parts.
+// Appends the rows `range` of `from`, counted over all parts.
 void AppendRows(const MatrixPlan& from, const IndexRange& range, MatrixPlan& to) {
   std::int64_t row = 0;
   for (const MatrixPart& part : from.parts) {

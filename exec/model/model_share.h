@@ -9,7 +9,7 @@
 
 namespace twin::exec {
 
-// Stages follow each other, each of grid.tensor ranks: rank = stage * tensor + tensor_rank.
+// A rank's place in a grid. Each stage has grid.tensor ranks: rank = stage * tensor + tensor_rank.
 struct GridPlace {
   Parallelism grid;
   std::int32_t tensor_rank = 0;
@@ -22,19 +22,20 @@ struct GridPlace {
 // REQUIRES: 0 <= rank < grid.devices().
 GridPlace PlaceOf(const Parallelism& grid, std::int32_t rank);
 
-// Throws InputError (usage) if the model cannot be split so: as core's Validate, and every rank
-// needs a row of the vocabulary.
+// Throws InputError (usage) if the model cannot be divided by the grid: core's Validate() refuses
+// it, or a rank has no row of the vocabulary.
 void ValidateGrid(const ModelConfig& model, const Parallelism& grid);
 
-// A stage's layers; a rank's rows of embedding and head, which may differ by one between ranks.
+// The layers of the place's stage, and the rows of embedding and head of its rank, whose number may
+// differ by one between ranks.
 IndexRange LayersOf(const ModelSpec& model, const GridPlace& place);
 IndexRange VocabularyOf(const ModelSpec& model, const GridPlace& place);
 
-// The model as the rank computes it: its layers, heads and MLP width. The vocabulary stays whole.
-// REQUIRES: ValidateGrid accepts the grid.
+// The part of the model that the rank computes: its layers, heads and MLP width. The vocabulary
+// stays whole. REQUIRES: ValidateGrid accepts the grid.
 ModelConfig ShareOf(const ModelConfig& model, const GridPlace& place);
 
-// What the rank takes of the model's tensors:
+// The rank's part of the model's tensors:
 //
 //   queries, keys, values    the rows of its heads; a KV head goes to several ranks where there are
 //                            fewer heads than ranks

@@ -31,7 +31,7 @@ std::vector<float> ReadGain(const NormPlan& plan, const ModelConfig& model, Tens
   return gain;
 }
 
-// The first of the family's prefixes under which the embedding is found.
+// Tries the family's prefixes in turn.
 TensorPlan PlanStored(const ModelConfig& model, const Checkpoint& checkpoint) {
   const std::vector<std::string> prefixes = PrefixesOf(model.naming);
   for (const std::string& prefix : prefixes) {

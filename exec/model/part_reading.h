@@ -10,17 +10,18 @@
 
 namespace twin::exec {
 
-// What a plan's matrix asks of a source, part by part. Throws as Require.
+// The requests to a source for a matrix of a plan, one for each part. Throws as Require().
 std::vector<MatrixRequest> RequestsOf(const MatrixPlan& plan, const TensorSource& source);
-// The biases of its parts as taken, one behind the other; empty where it has none.
+// The biases of the parts as taken, part after part; empty if the matrix has none.
 std::vector<float> ReadBias(const MatrixPlan& plan, TensorSource& source);
-// With the offset that the model adds to stored gains.
+// The gain of a norm, with the offset that the model adds to stored gains.
 std::vector<float> ReadGain(const NormPlan& plan, const ModelConfig& model, TensorSource& source);
 
-// The plan under the first of the family's prefixes that the checkpoint's embedding has.
+// The plan with the first of the family's prefixes with which the checkpoint has the embedding.
 TensorPlan PlanStored(const ModelConfig& model, const Checkpoint& checkpoint);
 
-// Made for dummy weights: adding gemma2's offset to gains of 1 would double every norm.
+// The configuration for dummy weights: adding gemma2's offset to gains of 1 would double every
+// norm.
 ModelConfig WithoutGainOffset(ModelConfig model);
 
 }  // namespace twin::exec

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 
-// Dubey et al., "The Llama 3 Herd of Models", as in the released code: long wavelengths stretch by
-// the factor, short ones stay, between them both are blended.
+// Dubey et al., "The Llama 3 Herd of Models", as in the released code: the factor stretches long
+// wavelengths and leaves short ones; wavelengths between are blended.
 double Llama3Frequency(const RopeConfig& rope, double frequency) {
   const double wavelength = kTurn / frequency;
   if (wavelength < rope.original_positions / rope.high_factor) return frequency;
@@ -23,7 +23,8 @@ double Llama3Frequency(const RopeConfig& rope, double frequency) {
   return (1 - blend) * frequency / rope.factor + blend * frequency;
 }
 
-// The pair, as a real number, that turns `rotations` times within the original context.
+// The index, as a real number, of the pair that turns `rotations` times within the original
+// context.
 double PairOfRotations(const RopeConfig& rope, double rotations, double dimensions) {
   return dimensions * std::log(rope.original_positions / (rotations * kTurn)) /
          (2 * std::log(rope.theta));

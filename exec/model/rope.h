@@ -8,7 +8,7 @@
 
 namespace twin::exec {
 
-// Radians per position of pairs 0 .. dimensions / 2 - 1: theta^(-2i / dimensions), scaled.
+// Radians per position for the pairs 0 to dimensions / 2 - 1: theta^(-2i / dimensions), scaled.
 // REQUIRES: an even number of dimensions; scaling of kNone, kLinear, kLlama3 or kYarn.
 std::vector<double> InverseFrequencies(const RopeConfig& rope, std::int32_t dimensions);
 

@@ -20,7 +20,7 @@ namespace twin::exec {
 namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kHeaderBytesMost = 100'000'000;  // as the format's own library
+constexpr std::uint64_t kHeaderBytesMost = 100'000'000;  // the limit of the format's own library
 
 [[noreturn]] void Refuse(const std::string& path, const std::string& what) {
   throw InputError(InputError::Kind::kData, path, what);
@@ -33,7 +33,7 @@ constexpr std::uint64_t kHeaderBytesMost = 100'000'000;  // as the format's own 
 class Descriptor {
  public:
   explicit Descriptor(const std::string& path)
-      // A FIFO without a writer would hold up the call.
+      // O_NONBLOCK keeps a FIFO without a writer from holding up the call.
       : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (value_ < 0) RefuseErrno(path, "cannot be opened");
   }

@@ -11,11 +11,12 @@
 
 namespace twin::exec {
 
-// A file: 8 bytes of little-endian length, so many bytes of JSON header, then the data.
+// A file in the format: 8 bytes with the little-endian length of the header, the header in JSON,
+// the data.
 //
-// Maps the file into memory and keeps it so; the tensors borrow from the mapping. Opening costs the
-// header alone; data are read from the disk when they are looked at. The file must not be changed
-// meanwhile.
+// Maps the file into memory as long as the object lives; the tensors borrow from the mapping.
+// Opening reads the header alone; data are read from the disk when they are used. The file must not
+// be changed meanwhile.
 class SafetensorsFile {
  public:
   // Throws InputError (data) with the file's path if it cannot be read, is too short, or its header
@@ -27,7 +28,7 @@ class SafetensorsFile {
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
-  // In the order of their data.
+  // All tensors, in the order of their data.
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return tensors_; }
   // The tensor of that name, or null. Cost: logarithmic.
   [[nodiscard]] const StoredTensor* Find(std::string_view name) const;

@@ -29,9 +29,9 @@ std::string Shown(const Json& value) {
   return Printable(value.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
-// Builds the header from the parser's events and watches them: a JSON object silently keeps one of
-// two equal keys, and deep nesting is no header. The library's own callback would look through all
-// keys before each object that ends.
+// Builds the header from the parser's events and checks them, because a JSON object silently keeps
+// one of two equal keys, and because a header has no deep nesting. The library's own callback would
+// look through all keys before each object that ends.
 class HeaderBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
  public:
   using Base = nlohmann::detail::json_sax_dom_parser<Json>;
@@ -225,7 +225,7 @@ std::vector<HeaderEntry> ParseSafetensorsHeader(std::string_view text, std::uint
     CheckRange(entry, data_bytes, where);
     entries.push_back(std::move(entry));
   }
-  // Empty tensors share their place with the tensor behind them.
+  // Empty tensors have the same offset as the tensor that follows them.
   std::stable_sort(entries.begin(), entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });

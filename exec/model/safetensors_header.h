@@ -10,7 +10,7 @@
 
 namespace twin::exec {
 
-// Where a tensor lies, from the first byte behind the header.
+// A tensor and its bytes, counted from the first byte after the header.
 struct HeaderEntry {
   std::string name;
   StoredType type{};
@@ -19,14 +19,14 @@ struct HeaderEntry {
   std::uint64_t end = 0;
 };
 
-// The tensors in the order of their data, which they cover without gap or overlap from 0 to
-// `data_bytes`.
+// Parses the header. Returns the tensors in the order of their data, which they cover from 0 to
+// `data_bytes` without gap or overlap.
 //
-// Throws InputError (data), `where` first, then the tensor's name, for: no JSON (with the byte),
-// a name given twice, an unknown dtype, a shape that is no list of sizes or whose bytes overflow,
-// offsets that are reversed, lie beyond the data or disagree with dtype and shape, ranges that
-// overlap or leave a gap, data that no tensor covers.
-// Allocates in proportion to `text`, whatever numbers it holds.
+// Throws InputError (data), `where` first, then the tensor's name, for: text that is not JSON (with
+// the byte), a name given twice, an unknown dtype, a shape that is not a list of sizes or whose
+// bytes overflow, offsets that are reversed, beyond the data or at odds with dtype and shape,
+// ranges that overlap or leave a gap, data that no tensor covers. Allocates in proportion to
+// `text`, whatever numbers it contains.
 std::vector<HeaderEntry> ParseSafetensorsHeader(std::string_view text, std::uint64_t data_bytes,
                                                 const std::string& where);
 

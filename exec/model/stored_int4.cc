@@ -36,7 +36,7 @@ std::uint8_t FourBits(std::uint32_t number, std::int64_t place) {
   return static_cast<std::uint8_t>(number >> (4 * place) & 0xFU);
 }
 
-// Where a number has the eight neighbours 0, ..., 7.
+// The place of a neighbour, 0 to 7, in a number.
 std::int64_t PlaceOf(Int4Layout::Kind kind, std::int64_t neighbour) {
   constexpr std::array<std::int64_t, 8> kAwqPlaces = {0, 4, 1, 5, 2, 6, 3, 7};
   return kind == Int4Layout::Kind::kAwq ? kAwqPlaces[static_cast<std::size_t>(neighbour)]

@@ -1,32 +1,32 @@
 // Matrices that a checkpoint stores in 4 bits, as GPTQ and AWQ write them.
 //
-// Of a linear layer X with K inputs and N outputs, in G groups of inputs:
+// Tensors of a linear layer X with K inputs and N outputs, in G groups of inputs:
 //
 //   X.qweight  gptq: int32 [K / 8, N], eight inputs a number; awq: int32 [K, N / 8], eight outputs
 //   X.qzeros   int32 [G, N / 8], eight outputs a number
 //   X.scales   F16 or BF16 [G, N]
 //   X.g_idx    int32 [K], the group of each input; gptq alone, and there optional
 //
-// Four bits of a number from the lowest on are eight neighbours in their order; of awq, they are
-// the neighbours 0, 2, 4, 6, 1, 3, 5, 7. w = (q - zero) * scale; gptq may store zero - 1.
-// Sources: Frantar et al., 2022, arXiv:2210.17323; Lin et al., 2023, arXiv:2306.00978; the layouts,
-// AutoGPTQ and AutoAWQ.
+// Eight neighbours share a number, four bits each. From the lowest bits on, gptq has them in their
+// order, awq in the order 0, 2, 4, 6, 1, 3, 5, 7. w = (q - zero) * scale; gptq may store zero - 1.
+// Sources: Frantar et al., 2022, arXiv:2210.17323; Lin et al., 2023, arXiv:2306.00978; for the
+// layouts, AutoGPTQ and AutoAWQ.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "config/models/int4_layout.h"
+#include "config/models/model_config.h"
 #include "exec/model/checkpoint.h"
 #include "exec/model/tensor_plan.h"
 #include "kernels/weight_matrix.h"
 
 namespace twin::exec {
 
-// The name of a matrix's weights, as the plan has it: "X.weight".
+// True if the checkpoint stores a matrix in 4 bits. `weight` is its name in the plan: "X.weight".
 bool IsStoredInInt4(const Checkpoint& checkpoint, const std::string& weight);
-// True for the tensors that stand in for a matrix "X.weight" of `weights` (names, ascending).
+// True for the tensors that replace a matrix "X.weight" of `weights` (names, ascending).
 bool StandsForWeight(const std::string& name, const std::vector<std::string>& weights);
 
 // Some rows and columns of a stored matrix.
@@ -34,15 +34,15 @@ class StoredInt4 final : public kernels::Int4Source {
  public:
   struct Part {
     const std::string& weight;  // name
-    std::int64_t rows = 0;      // stored: outputs
-    std::int64_t columns = 0;   // stored: inputs
+    std::int64_t rows = 0;      // stored rows: outputs
+    std::int64_t columns = 0;   // stored columns: inputs
     IndexRange taken_rows;
     IndexRange taken_columns;
   };
 
-  // Borrows the checkpoint's bytes. Throws InputError (data), one line, if a tensor is missing, of
-  // another type or shape, if g_idx is no division into groups of the config's size, or if the
-  // columns taken cut a group or come in an order of their own.
+  // Borrows the checkpoint's bytes. Throws InputError (data), one line, if a tensor is missing or
+  // has another type or shape, if g_idx does not divide into groups of the config's size, or if the
+  // columns taken cut a group or are in an order of their own.
   StoredInt4(const Checkpoint& checkpoint, const Int4Layout& layout, const Part& part);
 
   [[nodiscard]] std::int64_t rows() const override { return part_rows_.count; }
@@ -50,13 +50,13 @@ class StoredInt4 final : public kernels::Int4Source {
   void CopyGroups(std::int64_t first, std::int64_t count, float* scales,
                   std::uint8_t* zeros) const override;
 
-  // Columns of a group, a multiple of WeightView::kGroup.
+  // The number of columns of a group, a multiple of WeightView::kGroup.
   [[nodiscard]] std::int64_t group() const { return group_; }
-  // Which input the weights of each column belong to; empty: as they come.
+  // The input that each column belongs to; empty if columns are in the order of inputs.
   [[nodiscard]] const std::vector<std::int32_t>& order() const { return order_; }
   [[nodiscard]] const StoredTensor& scales() const { return *scales_; }
 
-  // Row `row` in fp32, exactly, by input.
+  // Writes the row in fp32, exactly, in the order of inputs.
   void CopyRow(std::int64_t row, float* out) const;
 
  private:

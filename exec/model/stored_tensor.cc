@@ -38,7 +38,7 @@ float FromBf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// IEEE 754 binary16.
+// Converts IEEE 754 binary16.
 float FromF16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t exponent = (bits >> 10) & 0x1Fu;

@@ -1,4 +1,4 @@
-// A tensor as it lies in a weights file.
+// A tensor as it is stored in a weights file.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +34,10 @@ enum class StoredType : std::uint8_t {
 std::string_view Name(StoredType type);
 std::optional<StoredType> ParseStoredType(std::string_view name);
 std::uint64_t ByteSize(StoredType type);
-// All names, as "F64, F32, ...": what a message says is allowed.
+// All names, as "F64, F32, ...", for messages that say what is allowed.
 std::string StoredTypeNames();
 
-// C order, little-endian. `bytes` is borrowed from the file, at any alignment.
+// A tensor in C order, little-endian. `bytes` is borrowed from the file, at any alignment.
 struct StoredTensor {
   std::string name;
   StoredType type{};
@@ -47,14 +47,14 @@ struct StoredTensor {
   [[nodiscard]] std::int64_t elements() const;
 };
 
-// As "[8, 12]".
+// The shape as text: "[8, 12]".
 std::string ShapeText(std::span<const std::int64_t> shape);
 
 // True if Widen() knows the type: F64, F32, F16, BF16.
 bool IsWidenable(StoredType type);
 
-// Elements [first, first + out.size()) as fp32: exact for F32, F16 and BF16, rounded for F64.
-// REQUIRES: IsWidenable, the range lies within the tensor.
+// Writes the elements [first, first + out.size()) as fp32: exact for F32, F16 and BF16, rounded for
+// F64. REQUIRES: IsWidenable(), the range is within the tensor.
 void Widen(const StoredTensor& tensor, std::int64_t first, std::span<float> out);
 
 }  // namespace twin::exec

@@ -9,7 +9,7 @@
 namespace twin::exec {
 namespace {
 
-// The sizes and switches of one model, and the names made of them.
+// Makes the plan of one model from its sizes and switches.
 class Planner {
  public:
   Planner(const ModelConfig& model, const std::string& prefix)

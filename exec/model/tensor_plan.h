@@ -1,4 +1,4 @@
-// Which tensors of a weights file make up which matrices and norms of a model.
+// Says which tensors of a weights file make up which matrices and norms of a model.
 #pragma once
 
 #include <cstdint>
@@ -18,36 +18,37 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
-// A stored matrix [rows, columns], all or some rows of which become rows of a larger one.
+// A stored matrix [rows, columns]. All of its rows, or a slice, become rows of a larger matrix.
 struct MatrixPart {
   std::string weight;
   std::string bias;                      // [rows]; empty = none
   std::int64_t rows = 0;                 // stored
-  std::optional<IndexRange> slice = {};  // rows taken, where not all
+  std::optional<IndexRange> slice = {};  // rows taken, unless all
 
   [[nodiscard]] IndexRange taken() const { return slice.value_or(IndexRange{0, rows}); }
 };
 
-// Parts of equal width, one below the other; no parts = the model has no such matrix.
+// A matrix of parts of equal width, one below the other; without parts if the model has no such
+// matrix.
 struct MatrixPlan {
   std::vector<MatrixPart> parts;
   std::int64_t columns = 0;              // stored
   bool transposed = false;               // stored [columns, rows]
-  std::optional<IndexRange> slice = {};  // columns taken, where not all
+  std::optional<IndexRange> slice = {};  // columns taken, unless all
 
   [[nodiscard]] IndexRange taken() const { return slice.value_or(IndexRange{0, columns}); }
-  // Of all parts, as taken.
+  // The number of rows taken of all parts.
   [[nodiscard]] std::int64_t rows() const;
 };
 
-// Gain and bias; an empty name = the model has none.
+// The gain and bias of a norm; a name is empty if the model has none.
 struct NormPlan {
   std::string gain;
   std::string bias;
   std::int64_t width = 0;
 };
 
-// An MLP of a mixture, without biases.
+// One expert's MLP in a mixture, without biases.
 struct ExpertPlan {
   MatrixPlan up;  // gate rows, then up rows
   MatrixPlan down;
@@ -61,11 +62,11 @@ struct LayerPlan {
   MatrixPlan output;
   NormPlan attention_post_norm;
   NormPlan mlp_norm;
-  MatrixPlan up;  // gate rows, if gated, then up rows; of a mixture, its shared expert's
+  MatrixPlan up;  // gate rows, if gated, then up rows; in a mixture, the shared expert's
   MatrixPlan down;
   NormPlan mlp_post_norm;
-  MatrixPlan router;       // of a mixture: a row for each expert
-  MatrixPlan shared_gate;  // of its shared expert: one row
+  MatrixPlan router;       // in a mixture: a row for each expert
+  MatrixPlan shared_gate;  // in a mixture with a shared expert: one row
   std::vector<ExpertPlan> experts;
 };
 
@@ -76,10 +77,11 @@ struct TensorPlan {
   std::vector<LayerPlan> layers;
   NormPlan final_norm;
   MatrixPlan project_out;
-  MatrixPlan head;  // no parts where the embedding is the head
+  MatrixPlan head;  // without parts if the embedding is the head
 };
 
-// Calls matrix(MatrixPlan) and norm(NormPlan) for every one of the plan, those without tensors too.
+// Calls matrix(MatrixPlan) and norm(NormPlan) for all matrices and norms of the plan, including
+// empty ones.
 template <class MatrixAction, class NormAction>
 void ForEachOf(const TensorPlan& plan, const MatrixAction& matrix, const NormAction& norm) {
   for (const MatrixPlan* one :
@@ -104,20 +106,20 @@ void ForEachOf(const TensorPlan& plan, const MatrixAction& matrix, const NormAct
   }
 }
 
-// Where a family's names may begin: as published, first the usual one.
+// The prefixes that a family's published checkpoints use, the usual one first.
 std::vector<std::string> PrefixesOf(WeightNaming naming);
 
-// `prefix` stands before every name but the head's.
+// The plan of a model's tensors. `prefix` precedes every name except the head's.
 TensorPlan PlanTensors(const ModelConfig& model, const std::string& prefix);
 
-// The plan with one expert in each mixture, whose matrices are those of all experts one below the
-// other: for devices that keep a mixture in one piece.
+// The plan with one expert in each mixture, whose matrices are the matrices of all experts one
+// below the other: for devices that keep a mixture in one piece.
 TensorPlan WithStackedExperts(TensorPlan plan);
 
 // The names of all tensors of a plan, ascending.
 std::vector<std::string> NamesOf(const TensorPlan& plan);
 
-// True for buffers that old files carry beside the weights and that mean nothing: GPT-2's masks.
+// True for buffers without meaning that old files have beside the weights: GPT-2's masks.
 bool IsKnownBuffer(WeightNaming naming, const std::string& name);
 
 }  // namespace twin::exec

@@ -1,4 +1,4 @@
-// Where weights come from: a checkpoint, or a generator of random numbers.
+// Sources of weights: a checkpoint, or a generator of random numbers.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace twin::exec {
 
-// A stored matrix, what is taken of it, and the rows of a packed one that this becomes.
+// A stored matrix, the rows and columns to take of it, and where these begin in a packed matrix.
 struct MatrixRequest {
   const std::string& name;
   std::int64_t rows = 0;     // stored
@@ -24,7 +24,7 @@ struct MatrixRequest {
   bool transposed = false;   // stored [columns, rows]
   IndexRange taken_rows;
   IndexRange taken_columns;
-  std::int64_t first_row = 0;  // of the packed matrix
+  std::int64_t first_row = 0;  // in the packed matrix
 };
 
 enum class VectorKind : std::uint8_t { kGain, kBias };
@@ -32,26 +32,26 @@ enum class VectorKind : std::uint8_t { kGain, kBias };
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
-  // Throws InputError (data) if the tensor is missing, of another shape, or no floating point: to
-  // be asked before memory is taken for it.
+  // Throws InputError (data) if the tensor is missing, has another shape, or is not of floating
+  // point. Called before memory is taken for it.
   virtual void Require(const MatrixRequest& /*request*/) const {}
-  // The matrix as it is stored in 4 bits; null if it is stored otherwise. Throws as Require.
+  // The matrix if it is stored in 4 bits, otherwise null. Throws as Require().
   [[nodiscard]] virtual std::unique_ptr<StoredInt4> Int4(const MatrixRequest& /*request*/) const {
     return nullptr;
   }
   // True if some matrices are stored in 4 bits.
   [[nodiscard]] virtual bool has_int4() const { return false; }
-  // These throw the same.
+  // Fill() and ReadVector() throw as Require().
   virtual void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
                     kernels::WeightSink& matrix) = 0;
   virtual std::vector<float> ReadVector(const std::string& name, std::int64_t width,
                                         VectorKind kind) = 0;
 };
 
-// Tensors of a checkpoint; remembers what was odd about them.
+// Reads the tensors of a checkpoint, and remembers what to warn of.
 class CheckpointSource final : public TensorSource {
  public:
-  // Borrows the checkpoint. `layout`: of matrices in 4 bits, if some are so.
+  // Borrows the checkpoint. `layout` is that of matrices in 4 bits, if there are any.
   CheckpointSource(const Checkpoint& checkpoint, std::optional<Int4Layout> layout)
       : checkpoint_(checkpoint), int4_(layout) {}
 
@@ -63,9 +63,9 @@ class CheckpointSource final : public TensorSource {
   std::vector<float> ReadVector(const std::string& name, std::int64_t width,
                                 VectorKind kind) override;
 
-  // A line for each tensor with a NaN or an infinity (its first one) in what was taken of it, in
-  // the order of reading, then one for each tensor that is not among `names`, which are the
-  // model's, ascending.
+  // One line for each tensor with a NaN or an infinity in the part that was taken of it (naming the
+  // first one), in the order of reading, then one line for each tensor that is not among `names`,
+  // which are the model's, ascending.
   [[nodiscard]] std::vector<std::string> Warnings(WeightNaming naming,
                                                   const std::vector<std::string>& names) const;
 
@@ -74,7 +74,7 @@ class CheckpointSource final : public TensorSource {
                                             const std::vector<std::int64_t>& shape) const;
   void WarnIfNotFinite(const StoredTensor& tensor, std::int64_t first_not_finite);
 
-  // In fp32, some rows at a time.
+  // Fills the matrix with fp32 numbers, some rows at a time.
   void FillWidened(const MatrixRequest& request, const StoredInt4& stored,
                    kernels::ThreadPool& pool, kernels::WeightSink& matrix);
 
@@ -83,8 +83,8 @@ class CheckpointSource final : public TensorSource {
   std::vector<std::string> not_finite_;
 };
 
-// Numbers that depend on the seed, the tensor's name and the element's place alone: matrices and
-// biases N(0, 0.02), gains 1. Never zeros: devices run faster on those.
+// Random numbers that depend on the seed, the tensor's name and the element's place alone: matrices
+// and biases N(0, 0.02), gains 1. Not zeros, because devices multiply zeros faster.
 class DummySource final : public TensorSource {
  public:
   static constexpr float kDeviation = 0.02F;
@@ -96,7 +96,7 @@ class DummySource final : public TensorSource {
   std::vector<float> ReadVector(const std::string& name, std::int64_t width,
                                 VectorKind kind) override;
 
-  // Element `index`, in C order, of the tensor.
+  // The tensor's element `index`, in C order.
   [[nodiscard]] float Element(std::uint64_t tensor_hash, std::uint64_t index) const;
 
  private:

@@ -13,8 +13,8 @@
 namespace twin::exec {
 namespace {
 
-// As the source stores it. No rows where it has all parts otherwise. Throws InputError (data) where
-// it has some parts so and some otherwise, or in other orders.
+// Reads a matrix as the source stores it. No rows if the source has no part in 4 bits. Throws
+// InputError (data) if it has only some parts in 4 bits, or parts in different orders.
 kernels::WeightMatrix StoredInt4Matrix(const MatrixPlan& plan,
                                        const std::vector<MatrixRequest>& requests,
                                        const TensorSource& source, kernels::ThreadPool& pool) {
@@ -57,7 +57,7 @@ class WeightReader {
   [[nodiscard]] DType FormatOf(MatrixRole role) const {
     const bool exact = role == MatrixRole::kPositions || role == MatrixRole::kRouter;
     if (exact) return DType::kFp32;
-    // Of 4 bits, as everybody has it: the projections of layers.
+    // As in other systems, only the projections of layers have 4 bits.
     if (format_ == DType::kInt4) {
       return role == MatrixRole::kProjection ? DType::kInt4 : DType::kBf16;
     }
@@ -98,7 +98,8 @@ class WeightReader {
   kernels::ThreadPool& pool_;
 };
 
-// Such a checkpoint is not what its config says: who wrote it forgot one of the two.
+// Refuses a checkpoint whose config announces 4 bits but whose tensors have none: one of the two is
+// wrong.
 void RequireInt4(const Checkpoint& checkpoint) {
   const auto& tensors = checkpoint.tensors();
   const bool any = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {

@@ -17,7 +17,7 @@
 
 namespace twin::exec {
 
-// Empty where the model has no such norm; LayerNorm alone has a bias.
+// A norm; empty if the model has no such norm. Only LayerNorm has a bias.
 struct NormWeights {
   std::vector<float> gain;
   std::vector<float> bias;
@@ -25,7 +25,8 @@ struct NormWeights {
   [[nodiscard]] bool empty() const { return gain.empty(); }
 };
 
-// y = W x + b; no rows where the model has no such part, no bias likewise.
+// y = W x + b. The matrix has no rows if the model has no such part, the bias is empty if it has
+// none.
 struct LinearWeights {
   kernels::WeightMatrix matrix;
   std::vector<float> bias;
@@ -36,32 +37,32 @@ struct LinearWeights {
 using LayerWeights = LayerParts<LinearWeights, NormWeights>;
 
 struct ModelWeights : ModelParts<LinearWeights, NormWeights> {
-  // Of all matrices as packed.
+  // Size of all matrices as packed.
   [[nodiscard]] std::int64_t matrix_bytes() const;
 };
 
 struct LoadedWeights {
   ModelWeights weights;
-  std::vector<std::string> warnings;  // a line each: tensors not finite, tensors unused
+  std::vector<std::string> warnings;  // one line each: tensors that are not finite, unused tensors
 };
 
-// A matrix of a model in 4 bits: as the source stores it, or if it stores none in 4 bits, rounded
-// to groups of kInt4Group. No rows where the source has others in 4 bits and leaves this one in 16.
-// Throws InputError (data), as LoadWeights.
+// Reads a matrix of a model in 4 bits: as the source stores it, or, if the source stores no matrix
+// in 4 bits, rounded to groups of kInt4Group. Has no rows if the source stores other matrices in 4
+// bits and this one in 16. Throws InputError (data), as LoadWeights().
 kernels::WeightMatrix ReadInt4Matrix(const MatrixPlan& plan, TensorSource& source,
                                      kernels::ThreadPool& pool);
 
 // Reads the weights beside `directory`/config.json and packs them as `format`: kFp32, kBf16, kInt8
-// (of int8 models an untied embedding is kept in bf16) or kInt4 (projections of layers; embedding
-// and head are kept in bf16). What is stored in 4 bits is taken as it is for kInt4, with the layers
-// that the checkpoint leaves in 16 bits as bf16, and widened for the others. Norms, biases, learned
-// positions and routers stay fp32. With a place in a grid: what that rank takes (ShareOf), and
-// reads nothing else. Throws InputError (data): safetensors.h, checkpoint.h, tensor_source.h.
-// Memory beyond the packed weights: none (F64 files: one tensor).
+// (an untied embedding is kept in bf16) or kInt4 (projections of layers; embedding and head are
+// kept in bf16). Matrices stored in 4 bits are taken as they are for kInt4, with bf16 for the
+// layers that the checkpoint leaves in 16 bits, and widened for the other formats. Norms, biases,
+// learned positions and routers stay fp32. With a place in a grid, reads only the rank's part
+// (ShareOf). Throws InputError (data): safetensors.h, checkpoint.h, tensor_source.h. Memory beyond
+// the packed weights: none (F64 files: one tensor).
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
                           DType format, kernels::ThreadPool& pool, const GridPlace& place = {});
 
-// Random weights of the model's shape (DummySource), for measuring speed.
+// Makes random weights of the model's shape (DummySource), for measuring speed.
 ModelWeights MakeDummyWeights(const ModelConfig& model, DType format, std::uint64_t seed,
                               kernels::ThreadPool& pool, const GridPlace& place = {});
 

@@ -10,7 +10,7 @@ LoadedCudaModel LoadCudaModel(const CudaModelOptions& /*options*/, kernels::Thre
   throw InputError(InputError::Kind::kUsage, "device", "no GPU: " + ProbeCuda().reason);
 }
 
-// There is no model that these could be asked about.
+// Never called: a build without CUDA has no model on a device.
 std::int64_t MeasureKvBytes(DeviceModel& /*model*/, double /*utilization*/) {
   CHECK(false);
   return 0;

@@ -13,10 +13,10 @@ CudaCeilings MeasureCudaCeilings(std::int32_t /*ordinal*/) {
   throw InputError(InputError::Kind::kUsage, "device", "no GPU: " + ProbeCuda().reason);
 }
 
-DeviceState MeasureDeviceState(std::int32_t /*ordinal*/, const StateOptions& /*options*/) {
+ProbedDeviceState MeasureDeviceState(std::int32_t /*ordinal*/, const StateOptions& /*options*/) {
   throw InputError(InputError::Kind::kUsage, "device", "no GPU: " + ProbeCuda().reason);
 }
 
-std::vector<std::string> Summarize(const DeviceState& /*state*/) { return {}; }
+std::vector<std::string> Summarize(const ProbedDeviceState& /*state*/) { return {}; }
 
 }  // namespace twin::exec

@@ -1,4 +1,4 @@
-// What the time of a mixture of experts is spent on, on any device.
+// The parts of the time of a mixture of experts, on any device.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace twin::exec {
 
 enum class MixturePart : std::uint8_t {
-  kRouter,  // with the gate of the shared expert, where it is a product of its own
+  kRouter,  // and the gate of the shared expert, if that is a separate product
   kExpertUp,
   kExpertDown,
   kSharedUp,

@@ -5,7 +5,7 @@
 namespace twin::exec {
 namespace {
 
-// Of the rows as stored, without the padding to whole panels.
+// Counts the stored rows, without the padding to whole panels.
 std::int64_t Elements(const kernels::WeightView& view) { return view.rows * view.columns; }
 
 }  // namespace

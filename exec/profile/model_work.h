@@ -10,25 +10,25 @@
 
 namespace twin::exec {
 
-// Counts matrix products and attention; norms and activations are left out.
+// Counts matrix products and attention, without norms and activations.
 struct ModelWork {
-  std::int64_t layer_weights = 0;  // that every token is multiplied with, all layers
-  std::int64_t head_weights = 0;   // that every row of logits takes
-  std::int64_t layer_bytes = 0;    // the same, as packed
+  std::int64_t layer_weights = 0;  // multiplied with every token, all layers together
+  std::int64_t head_weights = 0;   // multiplied with every row of logits
+  std::int64_t layer_bytes = 0;    // size of the layer_weights as packed
   std::int64_t head_bytes = 0;
-  // Of mixtures: that one expert takes in all layers; not among those above.
+  // Weights of one expert, summed over all layers. They are not part of the layer_weights.
   std::int64_t expert_weights = 0;
   std::int64_t expert_bytes = 0;
   std::int32_t experts = 0;
   std::int32_t experts_per_token = 0;
-  std::int64_t flops_per_pair = 0;      // of a query and a key, all layers
-  std::int64_t kv_bytes_per_token = 0;  // of all layers
+  std::int64_t flops_per_pair = 0;      // of a query with a key, all layers together
+  std::int64_t kv_bytes_per_token = 0;  // all layers together
 
-  // Two operations for each weight and token, and of each layer four for each pair and element of a
-  // head. Sliding windows are not taken off.
+  // Two operations for each weight and token, and in each layer four for each pair of query and key
+  // and element of a head. Counts all pairs of sliding windows as if there were no window.
   [[nodiscard]] double Flops(const StepTotals& totals) const;
-  // Weights once, keys and values of every item once. Of mixtures: the experts that the tokens
-  // choose, if each takes any with equal probability.
+  // Reads weights once, and keys and values of every item once. Of a mixture, reads the experts
+  // that the tokens choose, if each expert is equally probable.
   [[nodiscard]] double Bytes(const StepTotals& totals) const;
 
  private:

@@ -1,4 +1,4 @@
-// The operations of a model, one by one: for measuring how long each takes.
+// Interface that runs the operations of a model one by one and measures their times.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,15 @@
 
 namespace twin::exec {
 
-// Seconds of each matrix product, all layers together. Of mixtures of experts, `up` and `down` are
-// those of the shared expert, and the others those of all experts that the tokens choose.
+// Seconds of each matrix product, all layers together. In mixtures of experts, `up` and `down` are
+// the products of the shared expert, and `expert_up` and `expert_down` are the products of all
+// experts that the tokens choose.
 struct GemmSeconds {
   double qkv = 0;
   double output = 0;
   double up = 0;
   double down = 0;
-  double router = 0;  // that of the shared expert's gate, too
+  double router = 0;  // includes the shared expert's gate
   double expert_up = 0;
   double expert_down = 0;
 
@@ -24,14 +25,14 @@ struct GemmSeconds {
   }
 };
 
-// Seconds of everything else that is done token by token, all layers together.
+// Seconds of all other operations on single tokens, all layers together.
 struct OtherSeconds {
   double norms = 0;
-  double rope = 0;    // on devices that turn, write and normalise heads in one pass: all of that
-  double append = 0;  // of keys and values to the cache; zero where it is part of `rope`
+  double rope = 0;    // on devices that rotate, append and normalise heads in one pass: that pass
+  double append = 0;  // of keys and values to the cache; zero if part of `rope`
   double activation = 0;
   double embedding = 0;
-  double routing = 0;  // of mixtures: choosing experts, gathering their rows, adding their results
+  double routing = 0;  // in mixtures: choosing experts, gathering their rows, adding their results
 
   [[nodiscard]] double sum() const {
     return norms + rope + append + activation + embedding + routing;
@@ -49,7 +50,7 @@ class Operations {
   virtual OtherSeconds RunOther(std::int64_t tokens) = 0;
   // REQUIRES: the cache has blocks for all items.
   virtual double RunAttention(std::span<const StepItem> items) = 0;
-  // Within the cache. REQUIRES: it has twice as many blocks.
+  // Copies blocks within the cache. REQUIRES: the cache has twice as many blocks.
   virtual double RunBlockCopies(std::int64_t blocks) = 0;
 };
 

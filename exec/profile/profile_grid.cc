@@ -10,7 +10,7 @@ namespace twin::exec {
 namespace {
 
 std::vector<std::int32_t> Contexts(std::int32_t longest, bool coarse) {
-  // Short sequences too have a few.
+  // Short sequences get a few contexts, too.
   std::set<std::int32_t> contexts = {longest / 4, longest / 2};
   for (const std::int32_t context : {16, 128, 512, 1024, 2048, 4096, 8192}) {
     if (context < longest && (!coarse || context != 512)) contexts.insert(context);
@@ -24,7 +24,8 @@ std::int32_t DrawLength(Random& random, double median, std::int32_t longest) {
   return static_cast<std::int32_t>(std::clamp(drawn, 1.0, static_cast<double>(longest)));
 }
 
-// Adds decodes while the cache has room for the longest further one; its tokens so far.
+// Adds decodes while the cache has room for a further one of any length. Returns the number of
+// tokens so far.
 std::int64_t AddDecodes(Random& random, const ProfileLimits& limits, std::int32_t count,
                         double median, std::vector<StepItem>& items) {
   std::int64_t tokens = 0;
@@ -47,7 +48,8 @@ ProfiledStep DrawMix(const ProfileLimits& limits, std::int32_t number) {
   std::int64_t held =
       AddDecodes(random, limits, static_cast<std::int32_t>(std::lround(batch)), median, step.items);
   auto room = limits.tokens_max - static_cast<std::int32_t>(step.items.size());
-  // A third are decodes alone, as in most runs; the others have one chunk or two.
+  // A third of the steps are decodes alone, as in most runs; the other steps have one or two
+  // chunks.
   std::int64_t chunks = std::max<std::int64_t>(random.UniformInt(-1, 2), 0);
   if (step.items.empty()) chunks = std::max<std::int64_t>(chunks, 1);
   for (; chunks > 0 && room > 0; --chunks) {

@@ -1,4 +1,4 @@
-// Which operations and whole steps a profile measures.
+// Chooses the operations and whole steps that a profile measures.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace twin::exec {
 
-// How far the grid reaches, and how fine it is.
+// Range and density of the grid.
 struct ProfileLimits {
   std::int32_t tokens_max = 2048;   // of one step
   std::int32_t context_max = 2048;  // of one sequence, its chunk included
@@ -26,7 +26,7 @@ struct ProfiledStep {
   std::vector<StepItem> items;
 };
 
-// Sizes up to `largest`, which is the last one: 1, 2, 3, 4, 6, 8, 12, 16, ...; coarse: 1, 2, 4, 8.
+// Sizes up to and including `largest`: 1, 2, 3, 4, 6, 8, 12, 16, ...; coarse: 1, 2, 4, 8, ...
 std::vector<std::int64_t> GridSizes(std::int64_t largest, bool coarse);
 
 // Chunks of one request over length and context.

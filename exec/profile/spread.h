@@ -19,16 +19,16 @@ struct Spread {
 // REQUIRES: values is not empty.
 Spread SpreadOf(const std::vector<double>& values);
 
-// Weights of a mean over the middle 80 % of the values by size: they follow the values' order, and
-// sum to 1. REQUIRES: values is not empty.
+// Weights of a mean over the middle 80 % of the values by size, in the order of `values`; they sum
+// to 1. REQUIRES: values is not empty.
 std::vector<double> MiddleWeights(const std::vector<double>& values);
 
-// The mean by such weights. REQUIRES: as many of both.
+// The mean with the weights of MiddleWeights(). REQUIRES: as many weights as values.
 double WeightedMean(const std::vector<double>& values, const std::vector<double>& weights);
 
-// When repeating may end: from `count_min` values on as soon as the median is known to about
-// `relative_error` (half the interquartile range over the root of the count), at `count_max`
-// values, or when `seconds_max` have been spent; but never before one value.
+// When repeating may end: after `count_min` values if the median is known to about `relative_error`
+// (half the interquartile range over the root of the count), after `count_max` values, or when
+// `seconds_max` have been spent, but never before one value.
 struct RepeatRule {
   std::int64_t count_min = 5;
   std::int64_t count_max = 50;
@@ -36,7 +36,7 @@ struct RepeatRule {
   double relative_error = 0.01;
 };
 
-// Whether `values`, which took `spent_s`, are enough.
+// True if `values`, which took `spent_s` to measure, are enough.
 bool IsEnough(const RepeatRule& rule, const std::vector<double>& values, double spent_s);
 
 // Calls `measure`, which returns seconds, until the rule is satisfied.

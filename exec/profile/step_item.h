@@ -1,4 +1,4 @@
-// What one request of a synthetic step computes.
+// The work of one request in a synthetic step.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace twin::exec {
 
-// Tokens start..start + tokens - 1 of a request of its own, whose earlier ones are in the cache.
+// Tokens start..start + tokens - 1 of a request. All earlier tokens are in the cache.
 struct StepItem {
   std::int32_t start = 0;
   std::int32_t tokens = 1;
@@ -20,7 +20,7 @@ struct StepItem {
 
 // The decode of a request with `context` tokens in the cache.
 inline StepItem DecodeItem(std::int32_t context) { return {.start = context}; }
-// A chunk of `tokens` tokens behind `context` cached ones; the last chunk of a prompt emits.
+// A chunk of `tokens` tokens after `context` cached ones; the last chunk of a prompt emits.
 inline StepItem ChunkItem(std::int32_t context, std::int32_t tokens, bool last) {
   return {.start = context, .tokens = tokens, .phase = Phase::kPrefill, .emits = last};
 }

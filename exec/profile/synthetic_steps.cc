@@ -88,7 +88,7 @@ void SyntheticSteps::Open(std::span<const StepItem> items) {
   StepPlan held;
   for (const StepItem& item : items) {
     const RequestId id{next_request_++};
-    // Known tokens: those that the item computes, and all before them.
+    // The request knows the tokens that the item computes and all tokens before them.
     executor_->Open(
         id, std::span(prompt_).first(static_cast<std::size_t>(item.start + item.tokens)), {});
     Allocation& allocation = open_.emplace_back(Allocation{id, 0});

@@ -1,4 +1,4 @@
-// Steps of any composition, carried out by the real executor without an engine: for measuring.
+// Executes steps of any composition with the real executor, without an engine, to measure them.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ namespace twin::exec {
 struct SyntheticStepsConfig {
   DType kv_dtype = DType::kFp32;
   std::int32_t block_size = 16;
-  std::int64_t tokens = 0;  // that the cache holds at least, of all items of a step together
-  std::int32_t items = 0;   // most of one step: each may leave a block partly filled
+  std::int64_t tokens = 0;  // of all items of a step together, for which the cache has room
+  std::int32_t items = 0;   // of one step, at most; each may leave a block partly filled
   std::uint64_t seed = 1;
   bool returns_logits = false;  // copying them takes time that serving does not
 };
 
-// Blocks of the cache of such steps.
+// Number of blocks that the cache needs.
 std::int64_t CacheBlocks(const SyntheticStepsConfig& config);
 
-// The cache holds random numbers at first; blocks are drawn from all of it, as behind a long run.
+// The cache holds random numbers at first. Blocks are drawn from all of it, as after a long run.
 class SyntheticSteps {
  public:
   // Borrows the model. Throws std::bad_alloc if the cache does not fit into memory.
@@ -37,15 +37,14 @@ class SyntheticSteps {
   // REQUIRES: positions within the model's, the items' blocks within the cache.
   StepParts Run(std::span<const StepItem> items);
 
-  // Executes `steps` steps in which every request decodes, the first with `context` tokens in the
-  // cache, each further one with one more. Returns the sums of the parts.
+  // Executes `steps` steps in which every request decodes. In the first one, each has `context`
+  // tokens in the cache, and one more in each further step. Returns the sums of the parts.
   StepParts RunDecodes(std::int32_t batch, std::int32_t context, std::int32_t steps);
 
-  [[nodiscard]] std::int64_t block_count() const { return static_cast<std::int64_t>(free_.size()); }
-  // Blocks that a step of these items takes.
+  // Number of blocks that a step of these items takes.
   [[nodiscard]] std::int64_t BlocksOf(std::span<const StepItem> items) const;
   [[nodiscard]] const kernels::KvCacheView& cache() const { return executor_->device_cache(); }
-  // Of the step run last; none where they are not returned.
+  // The logits of the latest step; empty unless the configuration returns them.
   [[nodiscard]] std::span<const LogitRow> logits() const { return logits_; }
 
  private:

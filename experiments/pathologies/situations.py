@@ -1,4 +1,4 @@
-"""The situations that bring out what scheduling policies are bad at."""
+"""The situations that show the weaknesses of scheduling policies."""
 import csv
 import dataclasses
 import statistics

@@ -46,7 +46,7 @@ void AsDeviceError(const char* what, Body&& body) {
   }
 }
 
-// Those that decodes may use.
+// The kernels that decodes may use.
 std::set<AttentionKernel> DecodeKernels(const AttentionChoice& choice) {
   std::set<AttentionKernel> kernels = {choice.decode};
   for (const MeasuredDecodes& each : choice.measured) kernels.insert(each.way.kernel);

@@ -47,7 +47,7 @@ struct AttentionWork {
   AttentionArrays host;      // used for planning; read before Plan returns
   AttentionArrays device;    // read by the kernels, in stream order
   // PagedAttention::PlanBytes() bytes on the host and on the device, aligned to 16. Plan() writes
-  // to the host's; the caller copies them to the device's before the kernels run.
+  // to host_plan; the caller copies it to device_plan before the kernels run.
   std::byte* host_plan = nullptr;
   std::byte* device_plan = nullptr;
   // For graph capture and replay: grids and buffers depend on `sequences` alone. REQUIRES: all
@@ -59,15 +59,16 @@ struct AttentionWork {
 // their results, or leaves the keys of each sequence whole.
 struct DecodeWay {
   AttentionKernel kernel = AttentionKernel::kGeneric;
-  // The most pieces, in multiples of what the device computes at once: 0 = keys are whole; 1 suits
-  // few sequences; more, with as many pieces again as there are sequences, suit sequences of
-  // unequal lengths, of which the longest would otherwise be computed alone at the end.
+  // The most pieces, in multiples of what the device computes at once. 0 = keys are whole. 1 suits
+  // few sequences. Larger numbers allow as many further pieces as there are sequences; they suit
+  // sequences of unequal lengths, of which the longest would otherwise be computed alone at the
+  // end.
   std::int32_t waves = 1;
 
   auto operator<=>(const DecodeWay&) const = default;
 };
 
-// The fastest way for so many decodes and more.
+// The fastest way for at least `decodes_min` decodes.
 struct MeasuredDecodes {
   std::int64_t decodes_min = 0;
   DecodeWay way;
@@ -78,23 +79,24 @@ struct MeasuredDecodes {
 struct AttentionChoice {
   AttentionKernel decode = AttentionKernel::kGeneric;
   AttentionKernel prefill = AttentionKernel::kGeneric;
-  // kFa3 is used from this mean number of queries per prefill; from the second one where a step has
-  // fewer than `few_prefills`.
+  // kFa3 is used from this mean number of queries per prefill on; from `fa3_queries_min_of_few` on
+  // if a step has fewer than `few_prefills` prefills.
   std::int64_t fa3_queries_min = 64;
   std::int64_t fa3_queries_min_of_few = 64;
   std::int64_t few_prefills = 0;
-  // Ascending. Fewer decodes than the first one's use `decode`, with an estimate of when to cut.
+  // Ascending. For fewer decodes than the first entry's, `decode` is used, and an estimate decides
+  // whether to cut.
   std::vector<MeasuredDecodes> measured = {};
-  // Where all prefills of a step begin at position 0, kFa3 reads their keys and values from the
+  // True: if all prefills of a step begin at position 0, kFa3 reads their keys and values from the
   // step's rows, as whole tiles, instead of gathering them from the cache.
   bool fa3_reads_rows = true;
 };
 
 // The preferred kernels of this build for a shape and a compute capability (90 means 9.0).
 AttentionChoice BestAttention(const AttentionShape& shape, int compute_capability);
-// The kernels where one is asked for, to work around another: kFa3 as preferred; kFa2 as preferred
-// without kFa3; kCudaCore for decodes beside kFa2 for prefills; kGeneric for both. REQUIRES: the
-// asked kernel supports the shape (WhyNotAttention).
+// The kernels if one is asked for, to work around another kernel: kFa3 = the preferred kernels;
+// kFa2 = the preferred ones without kFa3; kCudaCore = it for decodes and kFa2 for prefills;
+// kGeneric = it for both. REQUIRES: the asked kernel supports the shape (WhyNotAttention).
 AttentionChoice AttentionWith(AttentionKernel asked, const AttentionShape& shape,
                               int compute_capability);
 // True if decodes are computed by the asked kernel alone, so that no ways of decodes are compared.
@@ -117,10 +119,10 @@ class PagedAttention {
   PagedAttention(const PagedAttention&) = delete;
   PagedAttention& operator=(const PagedAttention&) = delete;
 
-  // Room for the plan of a step with so many sequences, decodes and rows; the arrays of `work` are
-  // not read. Equal numbers give equal room.
+  // Bytes of the plan of a step with the sequences, decodes and rows of `work`, whose arrays are
+  // not read. Equal numbers give equal sizes.
   [[nodiscard]] std::int64_t PlanBytes(const AttentionWork& work) const;
-  // Room for the plan of any step within the limits.
+  // Bytes of the plan of the largest step within the limits.
   [[nodiscard]] std::int64_t PlanBytesMax() const;
   // Distributes the work over the multiprocessors. Call it before a capture or a replay, never
   // during a capture. It may be called for the next step before the previous ones have run. Throws
@@ -130,13 +132,14 @@ class PagedAttention {
   // True if Run() reads keys and values from qkv, for the work of the last Plan().
   [[nodiscard]] bool ReadsKeysOfRows() const;
 
-  // out = attention of the queries over the cache's `layer`, for the work of the last Plan().
-  // Shapes: qkv [rows, (heads + 2 * kv_heads) * head_dim], of queries, keys and values, with any
-  // row stride (FlashInfer's kernels: a multiple of 16 bytes); out [rows, heads * head_dim], dense.
+  // Sets `out` to the attention of the queries over the cache's `layer`, for the work of the last
+  // Plan(). Shapes: qkv [rows, (heads + 2 * kv_heads) * head_dim], of queries, keys and values,
+  // with any row stride (FlashInfer's kernels: a multiple of 16 bytes); out [rows, heads *
+  // head_dim], dense.
   // REQUIRES: `window` is one of AttentionShape::windows. If ReadsKeysOfRows(), the keys and values
-  // in qkv are those in the cache, and finite in all rows of prefills. Error: relative to the
-  // largest |v| that the query attends to, 1e-2; the reference computes in
-  // double precision from the stored keys and values.
+  // in qkv are equal to the cache's, and finite in all rows of prefills. Error: relative to the
+  // largest |v| that the query attends to, 1e-2; the reference computes in double precision from
+  // the stored keys and values.
   void Run(StreamView stream, DeviceMatrix qkv, const KvCacheView& cache, std::int64_t layer,
            std::int64_t window, DeviceMatrix out);
 

@@ -16,7 +16,7 @@ constexpr std::int64_t kHopperMultiprocessors = 132;
 
 std::int64_t Group(const AttentionShape& shape) { return shape.heads / shape.kv_heads; }
 
-// The same cases as in flashinfer/own_dispatch.cuh.
+// True for the group sizes that flashinfer/own_dispatch.cuh compiles.
 bool GroupOfCudaCore(std::int64_t group) { return (group >= 1 && group <= 4) || group == 8; }
 
 bool Windowed(const AttentionShape& shape) {
@@ -97,7 +97,8 @@ AttentionChoice BestAttention(const AttentionShape& shape, int compute_capabilit
   if (!serves(AttentionKernel::kFa3)) return choice;
   choice.prefill = AttentionKernel::kFa3;
   // A block of kFa3 takes one tile of queries of one head, with all of its keys. Fewer tiles than
-  // multiprocessors leave some idle, where kFa2 cuts the keys: then tiles must at least be full.
+  // multiprocessors leave some multiprocessors idle, whereas kFa2 cuts the keys; kFa3 is then worth
+  // while only if its tiles are full.
   choice.fa3_queries_min_of_few = Fa3Tile(shape.head_dim);
   choice.few_prefills = (kHopperMultiprocessors + shape.heads - 1) / shape.heads;
   return choice;

@@ -77,7 +77,7 @@ class Warp {
     }
   }
 
-  // Processes those of the positions first..first + 31 that the row attends to.
+  // Processes the positions among first..first + 31 that the row attends to.
   __device__ __forceinline__ void Attend(int first) {
     const int position = min(first + lane_, sight_.end - 1);
     const std::int64_t block = sight_.pages[position / arguments_.block_size];

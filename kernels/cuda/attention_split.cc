@@ -14,7 +14,7 @@ AttentionArrays From(const AttentionArrays& arrays, std::int64_t sequence) {
   return later;
 }
 
-// True if every sequence begins at position 0: its keys are those of its own rows.
+// True if every sequence begins at position 0, so that its own rows have all of its keys.
 bool BeginAtZero(const AttentionPart& part) {
   for (std::int64_t i = 0; i < part.sequences; ++i) {
     const std::int32_t queries = part.host.first_query[i + 1] - part.host.first_query[i];

@@ -9,9 +9,9 @@
 
 namespace twin::kernels::cuda {
 
-// As CopyBlocks of kernels/kv_copy.h, within one cache or between two caches of the device; used
-// for copy on write. `copies` [count] is in device memory. Cost: moves 2 * count * BlockBytes() at
-// memory bandwidth.
+// Copies blocks as CopyBlocks() of kernels/kv_copy.h does, within one cache or between two caches
+// of the device; used for copy on write. `copies` [count] is in device memory. Cost: moves 2 *
+// count * BlockBytes() at memory bandwidth.
 void CopyBlocks(StreamView stream, const KvCacheView& from, const KvCacheView& to,
                 const BlockCopy* copies, std::int64_t count);
 

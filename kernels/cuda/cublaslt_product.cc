@@ -31,7 +31,7 @@ std::int64_t AlignedStride(std::int64_t columns, DType dtype) {
 
 }  // namespace
 
-GemmStrides AlignedStrides(const GemmShape& shape) {
+GemmStrides AlignedStrides(const DeviceGemmShape& shape) {
   const std::int64_t inputs = AlignedStride(shape.inputs, shape.input_dtype);
   return {.x = inputs, .w = inputs, .y = AlignedStride(shape.outputs, shape.output_dtype)};
 }
@@ -87,7 +87,7 @@ void CublasLtContext::Release() {
   if (workspace_ != nullptr && !DeviceHangs()) cudaFree(workspace_);
 }
 
-CublasLtProduct::CublasLtProduct(const CublasLtContext& context, const GemmShape& shape,
+CublasLtProduct::CublasLtProduct(const CublasLtContext& context, const DeviceGemmShape& shape,
                                  const GemmStrides& strides)
     : context_(context),
       scaled_(shape.input_dtype == DType::kFp8 ? context.DescribeOperation() : nullptr,

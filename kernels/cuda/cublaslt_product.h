@@ -59,7 +59,7 @@ struct GemmStrides {
 };
 
 // The smallest strides with which every row is aligned.
-GemmStrides AlignedStrides(const GemmShape& shape);
+GemmStrides AlignedStrides(const DeviceGemmShape& shape);
 
 // Scales of the rows of fp8 operands, in device memory.
 struct GemmScales {
@@ -73,7 +73,7 @@ struct GemmScales {
 class CublasLtProduct {
  public:
   // Borrows the context. Throws DeviceError.
-  CublasLtProduct(const CublasLtContext& context, const GemmShape& shape,
+  CublasLtProduct(const CublasLtContext& context, const DeviceGemmShape& shape,
                   const GemmStrides& strides);
 
   // Algorithms that the heuristic of cuBLASLt suggests, the best first; at least one and at most

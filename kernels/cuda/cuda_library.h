@@ -9,9 +9,9 @@
 
 namespace twin::kernels::cuda {
 
-// The existing folders that may contain CUDA libraries, in search order: those of
-// $TWIN_CUDA_LIBRARIES (separated by ':'), of $CUDA_HOME and $CUDA_PATH, of CUDA toolkits in
-// /usr/local, and of the nvidia packages of every Python in $PATH.
+// The existing folders that may contain CUDA libraries, in search order: $TWIN_CUDA_LIBRARIES (a
+// list separated by ':'), the folders of $CUDA_HOME and $CUDA_PATH, CUDA toolkits in /usr/local,
+// and the nvidia packages of every Python in $PATH.
 std::vector<std::filesystem::path> CudaLibraryFolders();
 
 // "13.1.0" for 130100: the version encoding of cuBLASLt, and of NCCL since 2.9.

@@ -23,7 +23,7 @@ DecodeCase CaseOf(const DecodeTuning& tuning, std::int64_t decodes, std::int64_t
   return {tuning.shape, decodes, length, way};
 }
 
-// Of one number of decodes at one length, by way; empty if not all ways were measured.
+// The times of a number of decodes at one length, by way; empty if not all ways were measured.
 std::vector<double> TimesOf(const DecodeTuning& tuning, std::int64_t decodes, std::int64_t length,
                             const DecodeTimes& times) {
   std::vector<double> found;
@@ -63,7 +63,7 @@ std::string ShapeText(const AttentionShape& shape) {
   text << twin::Name(shape.dtype) << ':' << shape.heads << '/' << shape.kv_heads << 'x'
        << shape.head_dim << ':' << shape.block_size;
   for (const std::int64_t window : shape.windows) text << ':' << window;
-  text << ":ragged";  // earlier times were those of equal lengths
+  text << ":ragged";  // distinguishes these times from earlier ones, of equal lengths
   return text.str();
 }
 

@@ -22,7 +22,8 @@ std::optional<DecodeWay> ParseDecodeWay(std::string_view name);
 // All ways in which a shape's decodes can be computed on a device.
 std::vector<DecodeWay> DecodeWaysOf(const AttentionShape& shape, int compute_capability);
 
-// So many sequences of `length` tokens in the mean (LengthsOf). `shape` is ShapeText().
+// A case: `decodes` sequences with a mean length of `length` tokens (LengthsOf). `shape` is
+// ShapeText().
 struct DecodeCase {
   std::string shape;
   std::int64_t decodes = 0;
@@ -35,7 +36,7 @@ struct DecodeCase {
 // A shape in one word, such as "bf16:32/8x128:16:0:ragged".
 std::string ShapeText(const AttentionShape& shape);
 
-// The length of each sequence of a case, as unequal as those of conversations, and at most
+// The length of each sequence of a case. Lengths are as unequal as in conversations, and at most
 // `longest`: with equal lengths, whole keys would seem faster than they are in serving.
 std::vector<std::int64_t> LengthsOf(const DecodeCase& each, std::int64_t longest);
 
@@ -54,9 +55,9 @@ using DecodeTimer = std::function<std::optional<double>(const DecodeCase&)>;
 // Measures what `times` does not hold. Returns true if it measured anything.
 bool MeasureDecodes(const DecodeTuning& tuning, const DecodeTimer& timer, DecodeTimes& times);
 
-// For each number of decodes the way whose times, each as a multiple of the fastest at its length,
-// have the smallest sum; the first of equal ones. Lengths that not all ways were measured at do not
-// count; a number of decodes without any length is left out.
+// Chooses for each number of decodes the way whose times, each as a multiple of the fastest at its
+// length, have the smallest sum; the first one among equals. Lengths at which not all ways were
+// measured do not count; a number of decodes without any length is left out.
 std::vector<MeasuredDecodes> FastestDecodes(const DecodeTuning& tuning, const DecodeTimes& times);
 
 }  // namespace twin::kernels::cuda

@@ -13,7 +13,8 @@ namespace twin::kernels::cuda {
 struct EmbeddingLookup {
   const std::int32_t* token_ids = nullptr;  // [tokens]; if negative, the token is carried[-1 - id]
   const std::int32_t* carried = nullptr;
-  std::int64_t first_token = 0;  // token of the table's row 0; others give zero rows
+  std::int64_t first_token =
+      0;  // token of the table's row 0; tokens outside the table give zero rows
   float scale = 1;
 };
 

@@ -29,7 +29,7 @@ struct ExpertOperands {
 struct PlaceTile {
   std::int32_t expert = 0;
   std::int32_t first = 0;
-  std::int32_t count = 0;  // 0: there is no such tile
+  std::int32_t count = 0;  // 0 if there is no such tile
 };
 
 // Tile `number`, if each expert's places are cut into tiles of `size` and these are counted over
@@ -37,7 +37,7 @@ struct PlaceTile {
 __device__ __forceinline__ PlaceTile TileAt(const std::int32_t* first, std::int32_t experts,
                                             std::int32_t size, std::int32_t number) {
   const auto lane = static_cast<std::int32_t>(threadIdx.x % kWarp);
-  std::int32_t before = 0;  // tiles of the experts that were looked at
+  std::int32_t before = 0;  // tiles of the experts that were counted
   for (std::int32_t from = 0; from < experts; from += kWarp) {
     const std::int32_t expert = min(from + lane, experts);
     const std::int32_t begin = first[expert];
@@ -63,7 +63,7 @@ __device__ __forceinline__ PlaceTile TileAt(const std::int32_t* first, std::int3
   return {};
 }
 
-// Tiles of `size` places of any choice of experts, at most.
+// The most tiles of `size` places that any choice of experts has.
 std::int64_t TilesMost(const RoutingShape& shape, std::int64_t size) {
   const std::int64_t pairs = shape.pairs();
   return std::min(pairs, pairs / size + std::min<std::int64_t>(shape.experts, pairs));
@@ -107,7 +107,7 @@ constexpr int kWarpOutputs = kTileOutputs / kTileWarps;
 constexpr int kDepth = 32;                    // inputs in shared memory at a time
 constexpr int kChunk = 8;                     // elements of a copy
 constexpr int kTileStride = kDepth + kChunk;  // rows of a matrix fall into different banks
-constexpr int kSharedMost = 48 << 10;         // without asking for more
+constexpr int kSharedMost = 48 << 10;         // the limit without a request for more
 
 template <int kRows>
 struct TileStages {
@@ -213,8 +213,8 @@ __device__ __forceinline__ void WriteTile(
   }
 }
 
-// kRows places of one expert with kTileOutputs of its outputs, on tensor cores. The copies of the
-// next stages are on their way while one is multiplied.
+// Computes kRows places of one expert with kTileOutputs of its outputs, on tensor cores. The next
+// stages are being copied while one is multiplied.
 template <int kRows>
 __global__ void __launch_bounds__(kTileThreads, 3) ExpertTileKernel(ExpertOperands of) {
   constexpr int kStages = TileStages<kRows>::kCount;
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(kTileThreads, 3) ExpertTileKernel(ExpertOperan
   const auto steps = static_cast<int>((of.inputs + kDepth - 1) / kDepth);
   for (int step = 0; step < steps; ++step) {
     AwaitCopies<kStages - 2>();
-    __syncthreads();  // everyone's copies are there, and the stage before this one has been read
+    __syncthreads();  // all copies have arrived, and the stage before this one has been read
     const int next = step + kStages - 1;
     if (next < steps) {
       loader.Start(memory + next % kStages * kElements, std::int64_t{next} * kDepth);

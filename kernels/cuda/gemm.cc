@@ -20,14 +20,14 @@ namespace twin::kernels::cuda {
 namespace {
 
 struct ProductKey {
-  GemmShape shape;
+  DeviceGemmShape shape;
   GemmStrides strides;
 
   bool operator==(const ProductKey&) const = default;
 };
 
 struct Hash {
-  std::size_t operator()(const GemmShape& shape) const {
+  std::size_t operator()(const DeviceGemmShape& shape) const {
     const auto formats = static_cast<std::uint64_t>(shape.accumulation) << 15 |
                          static_cast<std::uint64_t>(shape.input_dtype) << 8 |
                          static_cast<std::uint64_t>(shape.output_dtype);
@@ -101,29 +101,29 @@ class Gemm::State {
   void Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y);
   void MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
                       DeviceMatrix y, Fp8Accumulation accumulation);
-  void Prepare(const GemmShape& shape) { ChoiceFor(shape); }
-  double Tune(StreamView stream, const GemmShape& shape, int candidates);
+  void Prepare(const DeviceGemmShape& shape) { ChoiceFor(shape); }
+  double Tune(StreamView stream, const DeviceGemmShape& shape, int candidates);
   void Save() const { measured_.Save(); }
-  [[nodiscard]] bool Measured(const GemmShape& shape) const {
+  [[nodiscard]] bool Measured(const DeviceGemmShape& shape) const {
     return measured_.Find(shape) != nullptr;
   }
   [[nodiscard]] DecodeTimes& decode_times() { return measured_.decodes(); }
 
  private:
-  const Choice& ChoiceFor(const GemmShape& shape);
+  const Choice& ChoiceFor(const DeviceGemmShape& shape);
   // The choice for the shape itself: as measured, or the first suggestion.
-  [[nodiscard]] Choice ChoiceOf(const GemmShape& shape) const;
+  [[nodiscard]] Choice ChoiceOf(const DeviceGemmShape& shape) const;
   // REQUIRES: the shapes and formats of the operands match.
   Plan& PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
                 const DeviceMatrix& y, Fp8Accumulation accumulation);
   Plan& MakePlan(StreamView stream, const ProductKey& key);
-  // Multiplies by the algorithm of the plan. If cuBLASLt refuses it at run time, by the first other
-  // suggestion that it does not refuse, which replaces it.
+  // Multiplies by the algorithm of the plan. If cuBLASLt refuses it at run time, multiplies by the
+  // first further suggestion that it accepts, which replaces the algorithm.
   void Run(StreamView stream, Plan& plan, const GemmOperands& operands);
 
   CublasLtContext context_;
   GemmAlgorithmFile measured_;
-  std::unordered_map<GemmShape, Choice, Hash> choices_;
+  std::unordered_map<DeviceGemmShape, Choice, Hash> choices_;
   std::unordered_map<ProductKey, Plan, Hash> plans_;
 };
 
@@ -157,7 +157,7 @@ void Gemm::State::Run(StreamView stream, Plan& plan, const GemmOperands& operand
     run(plan.choice.algorithm);
     return;
   } catch (const CublasLtError&) {
-    // What a failed call leaves of a capture cannot be continued.
+    // A capture cannot be continued after a failed call.
     if (Capturing(stream)) throw;
     failure = std::current_exception();
   }
@@ -190,7 +190,7 @@ Plan& Gemm::State::PlanFor(StreamView stream, const DeviceMatrix& x, const Devic
 }
 
 Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
-  // Choosing calls the heuristic of cuBLASLt, which may do what a capture does not allow.
+  // Choosing calls the heuristic of cuBLASLt, which may make calls that a capture does not allow.
   const bool prepared = choices_.contains(key.shape);
   CHECK(prepared || !Capturing(stream));
   const Choice& choice = ChoiceFor(key.shape);
@@ -198,10 +198,10 @@ Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
       .first->second;
 }
 
-const Choice& Gemm::State::ChoiceFor(const GemmShape& shape) {
+const Choice& Gemm::State::ChoiceFor(const DeviceGemmShape& shape) {
   const auto found = choices_.find(shape);
   if (found != choices_.end()) return found->second;
-  GemmShape rounded = shape;
+  DeviceGemmShape rounded = shape;
   rounded.tokens = RoundedTokens(shape.tokens);
   if (rounded == shape || measured_.Find(shape) != nullptr) {
     return choices_.emplace(shape, ChoiceOf(shape)).first->second;
@@ -212,7 +212,7 @@ const Choice& Gemm::State::ChoiceFor(const GemmShape& shape) {
   return choices_.emplace(shape, choice).first->second;
 }
 
-Choice Gemm::State::ChoiceOf(const GemmShape& shape) const {
+Choice Gemm::State::ChoiceOf(const DeviceGemmShape& shape) const {
   const CublasLtProduct product(context_, shape, AlignedStrides(shape));
   const GemmAlgorithm* const measured = measured_.Find(shape);
   if (measured == nullptr || measured->skinny) {
@@ -226,7 +226,7 @@ Choice Gemm::State::ChoiceOf(const GemmShape& shape) const {
                        "; remove the file and tune again");
 }
 
-double Gemm::State::Tune(StreamView stream, const GemmShape& shape, int candidates) {
+double Gemm::State::Tune(StreamView stream, const DeviceGemmShape& shape, int candidates) {
   CHECK(shape.tokens > 0 && candidates > 0);
   const GemmAlgorithm fastest = FastestGemm(context_, stream, shape, candidates);
   measured_.Set(shape, fastest);
@@ -248,12 +248,12 @@ void Gemm::MultiplyScaled(StreamView stream, const ScaledMatrix& x, const Scaled
                           DeviceMatrix y, Fp8Accumulation accumulation) {
   state_->MultiplyScaled(stream, x, w, y, accumulation);
 }
-void Gemm::Prepare(const GemmShape& shape) { state_->Prepare(shape); }
-double Gemm::Tune(StreamView stream, const GemmShape& shape, int candidates) {
+void Gemm::Prepare(const DeviceGemmShape& shape) { state_->Prepare(shape); }
+double Gemm::Tune(StreamView stream, const DeviceGemmShape& shape, int candidates) {
   return state_->Tune(stream, shape, candidates);
 }
 void Gemm::Save() const { state_->Save(); }
-bool Gemm::Measured(const GemmShape& shape) const { return state_->Measured(shape); }
+bool Gemm::Measured(const DeviceGemmShape& shape) const { return state_->Measured(shape); }
 DecodeTimes& Gemm::decode_times() { return state_->decode_times(); }
 std::int64_t Gemm::workspace_bytes() const {
   return static_cast<std::int64_t>(kGemmWorkspaceBytes);

@@ -22,7 +22,7 @@ constexpr std::int64_t kFp8Sizes = 16;
 enum class Fp8Accumulation : std::uint8_t { kAccurate, kFast };
 
 // The shape of a product y = x * w^T. With input_dtype kFp8 it is a product of scaled matrices.
-struct GemmShape {
+struct DeviceGemmShape {
   std::int64_t tokens = 0;
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
@@ -30,12 +30,12 @@ struct GemmShape {
   DType output_dtype = DType::kBf16;
   Fp8Accumulation accumulation = Fp8Accumulation::kAccurate;  // kFast: REQUIRES input_dtype kFp8
 
-  auto operator<=>(const GemmShape&) const = default;
+  auto operator<=>(const DeviceGemmShape&) const = default;
 };
 
-// The number of tokens that a product of `tokens` tokens takes its algorithm from: the next
-// multiple of 8 from 8 on, of 32 from 256, of 64 from 1,024 and of 128 from 4,096. A run meets
-// every number of tokens, and the heuristic of cuBLASLt takes half a millisecond a shape.
+// The number of tokens whose algorithm a product of `tokens` tokens uses: the next multiple of 8
+// from 8 on, of 32 from 256, of 64 from 1,024 and of 128 from 4,096. A run meets every number of
+// tokens, and the heuristic of cuBLASLt takes half a millisecond for each shape.
 std::int64_t RoundedTokens(std::int64_t tokens);
 
 // Matrix products. Each shape uses the algorithm that was the fastest in a measurement on this
@@ -67,14 +67,14 @@ class Gemm {
 
   // Chooses the algorithm of a shape now, without measuring. Throws DeviceError if cuBLASLt has no
   // algorithm for it.
-  void Prepare(const GemmShape& shape);
+  void Prepare(const DeviceGemmShape& shape);
   // Measures up to `candidates` algorithms on random operands and keeps the fastest. It rotates
   // through copies of the weights so that they are read from memory, not from cache. Returns the
   // time of one product in seconds. Only Save() writes the file.
-  double Tune(StreamView stream, const GemmShape& shape, int candidates = 8);
+  double Tune(StreamView stream, const DeviceGemmShape& shape, int candidates = 8);
   void Save() const;
   // True if the shape has a measured algorithm, from Tune() or from the file.
-  [[nodiscard]] bool Measured(const GemmShape& shape) const;
+  [[nodiscard]] bool Measured(const DeviceGemmShape& shape) const;
   // Measured times of attention, which the same file keeps.
   [[nodiscard]] DecodeTimes& decode_times();
 

@@ -16,12 +16,13 @@ namespace twin::kernels::cuda {
 namespace {
 
 constexpr std::string_view kHeading = "# twinserve GEMM algorithms, format 3";
-// Without times of attention.
+// The heading of files without times of attention.
 constexpr std::string_view kProductsHeading = "# twinserve GEMM algorithms, format 2";
-// Algorithms that may add parts of a sum in the format of the result: tuned anew.
+// The heading of files whose algorithms may add parts of a sum in the format of the result; they
+// are tuned anew.
 constexpr std::string_view kOldHeading = "# twinserve GEMM algorithms, format 1";
 constexpr std::string_view kAdvice = "; remove the file and tune again";
-constexpr std::string_view kAttention = "attention";  // in place of a format
+constexpr std::string_view kAttention = "attention";  // stands in the place of a format
 constexpr std::string_view kNothing = "-";
 constexpr std::size_t kFields = 10;
 constexpr std::size_t kWordDigits = 16;
@@ -79,19 +80,19 @@ bool ParseFormat(std::string_view text, DType& dtype) {
 // The format of a product's inputs, and how it is summed.
 constexpr std::string_view kFastFp8 = "fp8_fast_accumulation";
 
-std::string_view InputText(const GemmShape& shape) {
+std::string_view InputText(const DeviceGemmShape& shape) {
   return shape.accumulation == Fp8Accumulation::kFast ? kFastFp8 : Name(shape.input_dtype);
 }
 
-bool ParseInput(std::string_view text, GemmShape& shape) {
+bool ParseInput(std::string_view text, DeviceGemmShape& shape) {
   if (text != kFastFp8) return ParseFormat(text, shape.input_dtype);
   shape.input_dtype = DType::kFp8;
   shape.accumulation = Fp8Accumulation::kFast;
   return true;
 }
 
-std::string Line(const std::string& device, const std::string& library, const GemmShape& shape,
-                 const GemmAlgorithm& algorithm) {
+std::string Line(const std::string& device, const std::string& library,
+                 const DeviceGemmShape& shape, const GemmAlgorithm& algorithm) {
   std::ostringstream text;
   text.precision(9);
   text << device << '\t' << library << '\t' << InputText(shape) << '\t' << Name(shape.output_dtype)
@@ -150,7 +151,7 @@ void GemmAlgorithmFile::ReadLine(std::string_view line, bool has_attention,
                       std::to_string(kFields));
   }
   if (has_attention && fields[2] == kAttention) return ReadDecodes(line, fields, where);
-  GemmShape shape;
+  DeviceGemmShape shape;
   GemmAlgorithm algorithm;
   const bool fits = ParseInput(fields[2], shape) && ParseFormat(fields[3], shape.output_dtype) &&
                     ParseNumber(fields[4], shape.tokens) && ParseNumber(fields[5], shape.outputs) &&
@@ -173,7 +174,7 @@ void GemmAlgorithmFile::ReadDecodes(std::string_view line,
   const bool fits = ParseNumber(fields[4], each.decodes) && ParseNumber(fields[5], each.length) &&
                     fields[7] == kNothing && ParseNumber(fields[8], microseconds);
   if (!fits) Refuse(where, "is not a time of attention");
-  // A way without a name here is one of another version of this program.
+  // An unknown way comes from another version of this program.
   if (!way || fields[0] != device_ || fields[1] != BuiltWithFlashInfer().version) {
     other_lines_.emplace_back(line);
     return;
@@ -182,12 +183,12 @@ void GemmAlgorithmFile::ReadDecodes(std::string_view line,
   decodes_[each] = microseconds;
 }
 
-const GemmAlgorithm* GemmAlgorithmFile::Find(const GemmShape& shape) const {
+const GemmAlgorithm* GemmAlgorithmFile::Find(const DeviceGemmShape& shape) const {
   const auto found = algorithms_.find(shape);
   return found != algorithms_.end() ? &found->second : nullptr;
 }
 
-void GemmAlgorithmFile::Set(const GemmShape& shape, const GemmAlgorithm& algorithm) {
+void GemmAlgorithmFile::Set(const DeviceGemmShape& shape, const GemmAlgorithm& algorithm) {
   algorithms_[shape] = algorithm;
 }
 

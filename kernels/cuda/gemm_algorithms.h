@@ -34,9 +34,9 @@ class GemmAlgorithmFile {
   GemmAlgorithmFile(std::filesystem::path path, std::string device, std::string library);
 
   // The algorithm of a shape; null if it has none.
-  [[nodiscard]] const GemmAlgorithm* Find(const GemmShape& shape) const;
-  void Set(const GemmShape& shape, const GemmAlgorithm& algorithm);
-  // Of the attention of decodes.
+  [[nodiscard]] const GemmAlgorithm* Find(const DeviceGemmShape& shape) const;
+  void Set(const DeviceGemmShape& shape, const GemmAlgorithm& algorithm);
+  // The measured times of the attention of decodes.
   [[nodiscard]] DecodeTimes& decodes() { return decodes_; }
   // Replaces the file atomically. Does nothing without a path. Throws InputError (data) if the file
   // cannot be written.
@@ -55,7 +55,7 @@ class GemmAlgorithmFile {
   std::string device_;
   std::string library_;
   std::vector<std::string> other_lines_;
-  std::map<GemmShape, GemmAlgorithm> algorithms_;
+  std::map<DeviceGemmShape, GemmAlgorithm> algorithms_;
   DecodeTimes decodes_;
 };
 

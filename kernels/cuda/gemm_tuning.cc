@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kPurpose = "operands to tune products with";
 constexpr int kTurns = 5;
 constexpr int kProductsMax = 20;        // per candidate and turn
-constexpr float kTurnMilliseconds = 2;  // approximate; longer if one product is
+constexpr float kTurnMilliseconds = 2;  // approximate; longer if one product takes longer
 constexpr std::size_t kPatternBytes = std::size_t{4} << 20;
 
 // Uniform random numbers of magnitude 0.5 to 1 and either sign; 16 bits hold one or two of them.
@@ -70,7 +70,7 @@ std::size_t WeightCopies(std::size_t weight_bytes) {
 // The operands of one shape, and the events that time products.
 class Bench {
  public:
-  Bench(const CublasLtContext& context, StreamView stream, const GemmShape& shape)
+  Bench(const CublasLtContext& context, StreamView stream, const DeviceGemmShape& shape)
       : stream_(stream),
         shape_(shape),
         strides_(AlignedStrides(shape)),
@@ -132,7 +132,7 @@ class Bench {
   }
 
   StreamView stream_;
-  GemmShape shape_;
+  DeviceGemmShape shape_;
   GemmStrides strides_;
   CublasLtProduct product_;
   std::size_t weight_bytes_;
@@ -179,8 +179,8 @@ void ForEachThatWorks(std::vector<Candidate>& field, const Measure& measure) {
 
 }  // namespace
 
-GemmAlgorithm FastestGemm(const CublasLtContext& context, StreamView stream, const GemmShape& shape,
-                          int candidates) {
+GemmAlgorithm FastestGemm(const CublasLtContext& context, StreamView stream,
+                          const DeviceGemmShape& shape, int candidates) {
   Bench bench(context, stream, shape);
   std::vector<Candidate> field = MakeCandidates(bench, candidates);
   ForEachThatWorks(field, [&](Candidate& candidate) {

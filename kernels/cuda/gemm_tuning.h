@@ -11,7 +11,7 @@ namespace twin::kernels::cuda {
 // several interleaved rounds, so that a change of clock rates affects all of them, and are compared
 // by the median of their rounds. A candidate that cuBLASLt refuses is left out. Waits for the
 // stream. Throws DeviceError if none is left, or if a kernel fails.
-GemmAlgorithm FastestGemm(const CublasLtContext& context, StreamView stream, const GemmShape& shape,
-                          int candidates);
+GemmAlgorithm FastestGemm(const CublasLtContext& context, StreamView stream,
+                          const DeviceGemmShape& shape, int candidates);
 
 }  // namespace twin::kernels::cuda

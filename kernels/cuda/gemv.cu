@@ -6,16 +6,17 @@
 namespace twin::kernels::cuda {
 namespace {
 
-// A block's outputs, and the blocks that a multiprocessor holds. The 4,096 outputs of Llama-3-8B's
-// smaller products are 1.94 waves on 132 multiprocessors with one or two tokens, and with more than
-// four; with three or four, 1.55.
+// The number of outputs of a block. The 4,096 outputs of Llama-3-8B's smaller products take 1.94
+// waves of blocks on 132 multiprocessors with one or two tokens, and with more than four tokens;
+// with three or four, 1.55.
 constexpr int OutputsOf(int tokens) { return tokens <= 2 ? 2 : kSkinnyOutputs; }
 constexpr int BlocksOf(int tokens) { return tokens <= 2 ? 8 : tokens <= 4 ? 5 : 4; }
 
-// Kernels of so many tokens serve fewer, too; those of less are of their number alone.
+// Kernels for at least this many tokens also serve fewer; kernels for less serve exactly their
+// number.
 constexpr int kTokensMax = static_cast<int>(kSkinnyRows);
 
-// The rows of x; those behind the last one are the last one again.
+// The rows of x. Rows after the last one repeat the last one.
 template <int kTokens>
 struct SkinnyInputs {
   DeviceRows<const Bf16> x;
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, BlocksOf(kTokens))
 
   float sums[kOutputs][kTokens] = {};
   const auto begin = [&] {
-    WaitForEarlierKernels();  // behind the first loads of weights: no kernel writes these
+    WaitForEarlierKernels();  // after the first loads of weights, which no kernel writes
     return SkinnyInputs<kTokens>{x, tokens - 1};
   };
   AccumulateSkinny<kPackWidth<Bf16>>(rows, inputs, begin, sums);

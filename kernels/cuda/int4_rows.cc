@@ -1,4 +1,4 @@
-// Weights of 4 bits from the CPU's panels to the rows of a device.
+// Converts weights of 4 bits from the CPU's panels to the rows of a device.
 #include "kernels/cuda/int4_rows.h"
 
 #include "core/check.h"

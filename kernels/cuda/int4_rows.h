@@ -17,7 +17,7 @@ constexpr std::int64_t kInt4Pack = 32;
 struct Int4Matrix {
   const std::uint8_t* q = nullptr;      // [rows, stride / 2]
   const float* scales = nullptr;        // [rows, groups()]
-  const std::uint8_t* zeros = nullptr;  // likewise
+  const std::uint8_t* zeros = nullptr;  // [rows, groups()]
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t stride = 0;  // columns from one row to the next, a multiple of kInt4Pack
@@ -33,7 +33,8 @@ struct Int4Rows {
   std::vector<std::uint8_t> zeros;
   std::int64_t stride = 0;
 };
-// The same numbers as `weights`. REQUIRES: weights of kInt4, in the order of their inputs.
+// Converts `weights` to rows with the same numbers. REQUIRES: weights of kInt4, in the order of
+// their inputs.
 Int4Rows RowsOfInt4(ThreadPool& pool, const WeightView& weights);
 
 }  // namespace twin::kernels::cuda

@@ -10,14 +10,14 @@ namespace twin::kernels::cuda {
 
 constexpr int kRowThreadsMax = 1024;
 constexpr int kRowThreadsMin = 128;
-constexpr int kLogitsOfThread = 32;  // that a thread takes before more threads are
+constexpr int kLogitsOfThread = 32;  // per thread, before more threads are used
 constexpr int kRowWarpsMax = kRowThreadsMax / kWarp;
-constexpr int kReducedMax = 7;  // values that BlockReduce takes at once
+constexpr int kReducedMax = 7;  // values that BlockReduce reduces at once
 
 using Number = unsigned long long;  // the type of the 64-bit atomics and shuffles
 
-// A candidate's place in the ranking: the larger value first, of equal ones the lower token. Never
-// 0.
+// A candidate's place in the ranking: larger values first, and lower tokens first among equal
+// values. Never 0.
 __device__ __forceinline__ Number RankOf(std::uint32_t ordered, std::uint32_t token) {
   return (static_cast<Number>(ordered) << 32) | ~token;
 }
@@ -70,13 +70,13 @@ __device__ __forceinline__ Number BlockMax(Number value) {
   return values[0];
 }
 
-// The logit of a rank; NaN if that is what it was.
+// The logit of a rank; NaN if the logit was NaN.
 __device__ __forceinline__ float LogitOf(Number rank) {
   constexpr std::uint32_t kNan = 0x7FC00000U;
   return OrderedOf(rank) == 0 ? FloatOfBits(kNan) : FloatOfOrdered(OrderedOf(rank));
 }
 
-constexpr int kPacksAhead = 4;  // that ForEachAhead has on their way
+constexpr int kPacksAhead = 4;  // that ForEachAhead has in flight
 
 // The logits of a row, distributed over the threads of a block in packs of kWidth.
 template <int kWidth>
@@ -96,7 +96,7 @@ struct LogitRow {
     }
   }
 
-  // As ForEach, with several packs on their way at a time: for bodies that need few registers.
+  // As ForEach, with several packs in flight at a time: for bodies that need few registers.
   template <class Body>
   __device__ __forceinline__ void ForEachAhead(const Body& body) const {
     const int step = static_cast<int>(blockDim.x) * kWidth;

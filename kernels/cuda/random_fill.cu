@@ -9,7 +9,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int64_t kBlocksMax = 1 << 16;
 
-// Uniform in (0, 1], 24 bits.
+// A number uniform in (0, 1], from 24 bits.
 __device__ float UnitReal(std::uint64_t bits) {
   return static_cast<float>((bits & 0xFFFFFF) + 1) * 0x1.0p-24F;
 }

@@ -96,13 +96,13 @@ class Head {
     }
   }
 
-  // True if keys or values are wanted in qkv as well, and are not there as they are.
+  // True if keys or values are wanted in qkv as well and differ from the values that are there.
   [[nodiscard]] __device__ __forceinline__ bool Keeps() const {
     return arguments_.options.keeps_keys && !IsQuery() && (!IsValue() || bias_ != nullptr);
   }
 
-  // Destination of queries, and of the keys and values of a slot. Padding tokens have no slot: null
-  // if nothing of them is wanted.
+  // The destination of queries, and of the keys and values of a slot. Padding tokens have no slot:
+  // null if nothing of them is wanted.
   [[nodiscard]] __device__ __forceinline__ Bf16* Place(std::int32_t slot) const {
     if (IsQuery()) return from_;
     if (slot < 0) return Keeps() ? from_ : nullptr;

@@ -25,8 +25,8 @@ struct RopeAppendOptions {
 };
 
 // Adds the bias, normalises query and key heads, rotates them by their position, and writes keys
-// and values to `layer` of the cache. Queries are updated in place; the keys and values in qkv are
-// unspecified afterwards, unless `keeps_keys`: then they are equal to those written to the cache.
+// and values to `layer` of the cache. Queries are updated in place. The keys and values in qkv are
+// unspecified afterwards; with `keeps_keys`, they are equal to the ones written to the cache.
 //
 // Shapes    qkv: [tokens, (heads + 2 * kv_heads) * head_dim], bf16, as the cache;
 //           positions, slots: [tokens]. Tokens with a negative slot are not written to the cache.

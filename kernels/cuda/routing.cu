@@ -11,14 +11,14 @@ namespace {
 constexpr int kRowsPerBlock = 4;  // a warp each
 constexpr int kSortThreads = 256;
 constexpr int kSumThreads = 256;
-constexpr float kTaken = -1;  // in place of the exponential of an expert that is chosen
+constexpr float kTaken = -1;  // replaces the exponential of a chosen expert
 
 struct Choice {
   float value = kTaken;
   std::int32_t expert = 0;
 };
 
-// The largest exponential that is not taken, of equal ones the first; the same in all lanes. NaN
+// The largest exponential that is not taken, the first one among equals; the same in all lanes. NaN
 // counts as 0, so that there is always one.
 __device__ __forceinline__ Choice LargestLeft(const float* exponentials, std::int32_t experts) {
   Choice best{kTaken, experts};
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kRowsPerBlock* kWarp)
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   float* const values = logits.Row(row);
   const float sum = Exponentiate(values, shape.experts);
-  std::int32_t expert = 0;  // this lane's choice, of the lanes that have one
+  std::int32_t expert = 0;  // this lane's choice, if it has one
   float weight = 0;
   float sum_of_chosen = 0;
   for (int i = 0; i < shape.experts_per_row; ++i) {
@@ -89,8 +89,8 @@ struct SortMemory {
   std::int32_t own[kWarp];
 };
 
-// One block for each expert: it counts the pairs of the experts before, and gives its own pairs the
-// places behind them, in their order. Each warp takes a run of neighbouring pairs.
+// One block for each expert: it counts the pairs of the experts before it, and gives its own pairs
+// the next places, in their order. Each warp takes a run of neighbouring pairs.
 __global__ void __launch_bounds__(kSortThreads) SortPairsKernel(RoutedPairs routed) {
   WaitForEarlierKernels();
   auto& memory = BlockShared<SortMemory>();
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kSortThreads) SortPairsKernel(RoutedPairs rout
 
 struct SharedRows {
   DeviceRows<const Bf16> x;
-  const Bf16* gate = nullptr;  // null: there is no shared expert
+  const Bf16* gate = nullptr;  // null if there is no shared expert
   DeviceRows<const Bf16> output;
 };
 

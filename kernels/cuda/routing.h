@@ -1,5 +1,5 @@
-// Routes rows to the experts of a mixture on a device, and sums what these compute. CPU twin:
-// kernels/routing.h.
+// Routes rows to the experts of a mixture on a device, and sums the results of the experts. CPU
+// twin: kernels/routing.h.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@ namespace twin::kernels::cuda {
 
 constexpr std::int32_t kExpertsPerRowMax = 32;
 
-// How many rows choose among how many experts.
+// The number of rows, and the number of experts that they choose among.
 struct RoutingShape {
   std::int64_t rows = 0;
   std::int32_t experts = 0;
   std::int32_t experts_per_row = 0;
 
-  // Of a row and one of its experts.
+  // The number of pairs of a row and one of its experts.
   [[nodiscard]] constexpr std::int64_t pairs() const { return rows * experts_per_row; }
 };
 
-// The pairs of a batch, in device memory. Pair t * experts_per_row + i is that of row t and its
+// The pairs of a batch, in device memory. Pair t * experts_per_row + i belongs to row t and its
 // i-th expert; a row's experts ascend. The place of a pair is its index in the order by expert,
 // then by row: the pairs of one expert have neighbouring places.
 struct RoutedPairs {
@@ -39,17 +39,18 @@ struct RoutedPairs {
 std::int64_t RoutingBytes(const RoutingShape& shape);
 RoutedPairs RoutedPairsAt(std::byte* base, const RoutingShape& shape);
 
-// Fills the arrays. Each row takes the experts of the largest logits, of equal ones the first.
-// Their weights are softmax values over all experts; with `normalised`, divided by the sum of those
-// taken. A row's experts and weights depend on its logits alone. The host is not asked for
-// anything: the call can be captured into a graph.
+// Fills the arrays. Chooses for each row the experts with the largest logits, the first ones among
+// equals. Their weights are softmax values over all experts; with `normalised`, divided by the sum
+// of the chosen experts' values. A row's experts and weights depend on its logits alone. Needs
+// nothing from the host, so that the call can be captured into a graph.
 //
 // Shapes    logits: [rows, experts], fp32; overwritten. REQUIRES: 1 <= experts_per_row <= experts
 //           and <= kExpertsPerRowMax.
 // Error     1e-5 relative to each weight, against double precision, for logits up to 30.
 void RouteRows(StreamView stream, DeviceMatrix logits, bool normalised, const RoutedPairs& routed);
 
-// An expert that every row passes, weighted by sigmoid(gate . x). No rows of `output`: none.
+// An expert that every row passes, weighted by sigmoid(gate . x). `output` has no rows if there is
+// none.
 struct SharedExpert {
   DeviceMatrix x;       // [rows, columns]
   DeviceMatrix gate;    // [1, columns]

@@ -8,7 +8,8 @@ namespace {
 constexpr int kDigitBits = 3;
 constexpr int kPivots = (1 << kDigitBits) - 1;
 static_assert(kPivots <= kReducedMax);
-// Of values: the distance from the largest one to the first of the pivots that double it.
+// The distance, in values, from the largest value to the first of the pivots; each further pivot
+// doubles it.
 constexpr int kNearBits = 19;
 constexpr unsigned kListMax = 1024;
 
@@ -24,10 +25,11 @@ struct ValueRange {
   std::uint32_t last = 0;
   int bits = 32;
   Number above = 0;    // sum of the amounts of values > last
-  Number reached = 0;  // of values >= low; 0: not known
+  Number reached = 0;  // of values >= low; 0 if not known
 };
 
-// Candidates within a range, once there are few; in any order, because sums of integers have none.
+// Candidates within a range, listed when there are few; in any order, because sums of integers do
+// not depend on it.
 struct CandidateList {
   Number ranks[kListMax];
   unsigned count;  // above kListMax: there are more
@@ -152,7 +154,7 @@ __device__ Number CutAt(const LogitRow<kWidth>& row, std::uint32_t largest, Numb
   return (static_cast<Number>(selected.value) << 32) | last.value;
 }
 
-// The largest logit: OrderedBits of it; 0: all are NaN.
+// OrderedBits of the largest logit; 0 if all logits are NaN.
 template <int kWidth>
 __device__ std::uint32_t LargestOf(const LogitRow<kWidth>& row) {
   Number largest_rank = 0;
@@ -166,7 +168,7 @@ __device__ std::uint32_t LargestOf(const LogitRow<kWidth>& row) {
 template <int kWidth>
 __device__ Number CutOfShare(const LogitRow<kWidth>& row, float share, float largest,
                              float sharpness) {
-  const Number enough = EnoughOf(share, kLargestWeight);
+  const Number enough = CeilShare(share, kLargestWeight);
   Number inverted = 0;  // the largest ~OrderedBits among these logits
   row.ForEach([&](float logit, std::uint32_t) {
     if (WeightOf(logit, largest, sharpness) < enough) return;
@@ -200,7 +202,7 @@ __device__ Number CutOf(const LogitRow<kWidth>& row, const SamplingParameters& p
     total[0] += WeightOf(logit, largest, sharpness);
   });
   BlockReduce(total, [](Number a, Number b) { return a + b; });
-  return CutAt(row, ordered, cut, EnoughOf(parameters.top_p, total[0]),
+  return CutAt(row, ordered, cut, CeilShare(parameters.top_p, total[0]),
                [&](float logit) -> Number { return WeightOf(logit, largest, sharpness); });
 }
 
@@ -208,8 +210,8 @@ struct HiddenLogits {
   float logits[kMaskedTokensMax];
 };
 
-// Makes the row's masked logits NaN, which no choice takes. In memory, because to ask for each
-// logit would cost registers, which every row would pay for.
+// Makes the row's masked logits NaN in memory, which no choice takes. A question for each logit
+// would instead cost registers, which every row would pay for.
 __device__ __forceinline__ void HideMasked(const SamplingParameters& parameters, float* logits) {
   if (parameters.position >= parameters.unmasked_from) return;
   if (threadIdx.x < static_cast<unsigned>(parameters.masked_count)) {

@@ -1,5 +1,5 @@
-// Products of a few rows with streamed weights on CUDA cores: what the kernels of one matrix and of
-// the experts of a mixture share.
+// Products of a few rows with streamed weights on CUDA cores, shared by the kernels of one matrix
+// and of the experts of a mixture.
 #pragma once
 
 #include "kernels/cuda/block_reduce.cuh"

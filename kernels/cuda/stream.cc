@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 std::atomic<std::chrono::milliseconds> patience{kDevicePatience};
 std::atomic<bool> hangs = false;
 
-// As soon as a device hangs, this becomes the first of the functions that exit() calls.
+// Registered when a device hangs: the first of the functions that exit() calls.
 void EndWithoutCleanUp(int status, void*) {
   if (!hangs) return;
   std::fflush(nullptr);

@@ -39,7 +39,7 @@ class DeviceError : public std::runtime_error {
 constexpr std::chrono::seconds kDevicePatience{30};
 
 // The device was not done within the limit. From then on nothing waits for it any more: destructors
-// leave their memory to it, and exit() ends the process without the CUDA runtime's own clean-up,
+// do not free its memory, and exit() ends the process without the CUDA runtime's own clean-up,
 // which would wait.
 class HungDevice : public DeviceError {
  public:
@@ -48,14 +48,15 @@ class HungDevice : public DeviceError {
 };
 // True once a wait of this process has exceeded its limit.
 bool DeviceHangs();
-// For tests: another limit. Also forgets that a device has hung.
+// For tests: sets another limit, and forgets that a device has hung.
 void SetDevicePatience(std::chrono::milliseconds limit);
 
 // Calls `done` without pause until it returns true. Throws HungDevice after the limit.
 void AwaitDevice(const char* what, const std::function<bool()>& done);
 // Waits for the work enqueued on the stream. Throws DeviceError, also HungDevice.
 void AwaitStream(StreamView stream, const char* what);
-// The same for destructors: ignores errors, and returns at once if the device hangs.
+// Waits as AwaitStream() does, for destructors: ignores errors, and returns at once if the device
+// hangs.
 void AwaitStreamQuietly(StreamView stream) noexcept;
 
 // Throws DeviceError unless `code` (a cudaError_t) is success. `what` names the failed call in the

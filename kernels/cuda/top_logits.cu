@@ -5,7 +5,7 @@
 namespace twin::kernels::cuda {
 namespace {
 
-// The highest rank below `limit` among the thread's own logits; 0: there is none.
+// The highest rank below `limit` among the thread's own logits; 0 if there is none.
 template <int kWidth>
 __device__ Number HighestBelow(const LogitRow<kWidth>& row, Number limit) {
   Number highest = 0;
@@ -16,8 +16,8 @@ __device__ Number HighestBelow(const LogitRow<kWidth>& row, Number limit) {
   return highest;
 }
 
-// Block x describes row x. Each thread knows the highest of its own logits that are not told yet;
-// the one whose rank is the block's highest looks for its next one.
+// Block x describes row x. Each thread knows the highest of its own logits that is not reported
+// yet; the thread whose rank is the block's highest looks for its next one.
 template <int kWidth>
 __global__ void __launch_bounds__(kRowThreadsMax)
     TopLogitsKernel(DeviceRows<float> logits, int vocab, const SamplingParameters* parameters,

@@ -11,8 +11,8 @@
 namespace twin::kernels::cuda {
 
 // For each row i with parameters[i].logprobs >= 0, to[i] describes the row, its chosen token
-// tokens[*first + i] and its parameters[i].logprobs likeliest tokens: kernels::AppendLogprobs makes
-// the CPU's log-probabilities of it, bit for bit. Other elements of `to` stay as they are.
+// tokens[*first + i] and its parameters[i].logprobs likeliest tokens. kernels::AppendLogprobs makes
+// the CPU's log-probabilities of it, bit for bit. Other elements of `to` do not change.
 //
 // Shapes    logits: [rows, vocab] fp32; parameters, to: [rows]; first: one number; tokens: as
 //           SampleTokens() writes them. All are in device memory.

@@ -10,7 +10,7 @@
 
 namespace twin::kernels::cuda {
 
-// An element of activations, of the cache, and of weights that are not quantized.
+// The element of activations, of the cache, and of weights that are not quantized.
 using Bf16 = __nv_bfloat16;
 
 __device__ __forceinline__ float ToFloat(float value) { return value; }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarp;
-// Outputs per block: each thread streams this many rows of w, a pack at a time, and has the next
-// ones on their way.
+// Outputs per block: each thread streams this many rows of w, a pack at a time, with the next packs
+// in flight.
 constexpr int kOutputs = 4;
 constexpr int kWidth = 8;  // columns of x that are loaded at a time
 
@@ -55,8 +55,8 @@ struct Int4Weights : Int4Matrix {
   __device__ __forceinline__ float Scaled(float value, std::int64_t /*n*/) const { return value; }
 };
 
-// Exact. Exponent and fraction of e4m3, in the place of those of fp32, are a number that is 2^120
-// times too small, subnormal numbers too.
+// Converts exactly. Exponent and fraction of e4m3, moved to their place in an fp32 number, give a
+// number that is 2^120 times too small, also for subnormal numbers.
 __device__ __forceinline__ float Fp8ToFloat(std::uint8_t bits) {
   constexpr unsigned kNan = 0x7FU;
   if ((bits & kNan) == kNan) return std::numeric_limits<float>::quiet_NaN();
@@ -104,7 +104,7 @@ __device__ __forceinline__ BlockRows<Weights> RowsOfBlock(const Weights& w, std:
   return block;
 }
 
-// The pack of `column` of each row; zeros behind the end of a row.
+// Loads the pack of `column` of each row; zeros after the end of a row.
 template <class Weights>
 __device__ __forceinline__ void LoadPacks(const BlockRows<Weights>& block, std::int64_t column,
                                           std::int64_t stride, Packed (&packs)[kOutputs]) {

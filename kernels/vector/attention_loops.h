@@ -142,7 +142,7 @@ inline float SoftmaxOfChunk(const SoftmaxChunk& chunk) {
     }
     largest = Max(score, largest);
   }
-  const float maximum = Fold(largest, Max);
+  const float maximum = ReduceLanes(largest, Max);
   Lanes sums = {};
   for (std::int64_t i = 0; i < chunk.width; i += kLanes) {
     const Lanes weight = Exp(Load(chunk.scores + i) - Fill(maximum));
@@ -151,7 +151,7 @@ inline float SoftmaxOfChunk(const SoftmaxChunk& chunk) {
   }
   const float factor =
       *chunk.maximum == maximum ? 1.0F : Exp(Fill(*chunk.maximum) - Fill(maximum))[0];
-  const float added = Fold(sums, [](Lanes a, Lanes b) { return a + b; });
+  const float added = ReduceLanes(sums, [](Lanes a, Lanes b) { return a + b; });
   *chunk.sum = *chunk.sum * factor + added;
   *chunk.maximum = maximum;
   return factor;

@@ -12,8 +12,8 @@ namespace {
 // A pair of bf16, read from memory that was written as another type.
 using PairAt = std::uint32_t __attribute__((may_alias));
 
-// Adds the product of the odd numbers to `sum` and rounds, then adds that of the even ones and
-// rounds. Products of two bf16 are exact in fp32. Subnormal numbers count as zero.
+// Adds the product of the odd numbers to `sum` and rounds, then adds the product of the even
+// numbers and rounds. Products of two bf16 are exact in fp32. Subnormal numbers count as zero.
 inline Lanes AddProductsOfPairs(Lanes sum, BitLanes a, BitLanes b) {
   return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }

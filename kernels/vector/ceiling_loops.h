@@ -27,7 +27,7 @@ inline float MultiplyAdds(std::int64_t rounds, std::int64_t* operations) {
   Lanes sum{};
 #pragma GCC unroll 32
   for (std::int64_t i = 0; i < kChains; ++i) sum += chains[i];
-  return Fold(sum, [](Lanes a, Lanes b) { return a + b; });
+  return ReduceLanes(sum, [](Lanes a, Lanes b) { return a + b; });
 }
 
 inline float ReadThrough(const float* p, std::int64_t size) {
@@ -46,7 +46,7 @@ inline float ReadThrough(const float* p, std::int64_t size) {
   Lanes sum{};
 #pragma GCC unroll 8
   for (std::int64_t v = 0; v < kVectors; ++v) sum += sums[v];
-  return Fold(sum, [](Lanes a, Lanes b) { return a + b; });
+  return ReduceLanes(sum, [](Lanes a, Lanes b) { return a + b; });
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 namespace twin::kernels {
 namespace {
 
-// (q - zero) * scale as q * scale - zero * scale: both products and their difference are exact, so
-// that it does not matter whether they are fused.
+// Computes (q - zero) * scale as q * scale - zero * scale: both products and their difference are
+// exact, so that it does not matter whether they are fused.
 struct Int4Scale {
   Lanes scale;
   Lanes offset;
@@ -20,7 +20,7 @@ inline __attribute__((always_inline)) Int4Scale ScaleOf(const Int4Block& block, 
   return {scale, -(ToFloat(LoadBytes(block.zeros + at)) * scale)};
 }
 
-// The column from which on another group's scale holds, at most `depth`.
+// The column at which the next group's scale begins, at most `depth`.
 inline std::int64_t GroupEnd(const Int4Block& block, std::int64_t k, std::int64_t depth) {
   const std::int64_t end = ((block.first + k) / block.group + 1) * block.group - block.first;
   return end < depth ? end : depth;

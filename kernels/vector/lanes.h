@@ -30,7 +30,7 @@ using ShortLanes = std::uint16_t __attribute__((vector_size(TWIN_LANES * 2)));
 using ByteLanes = std::int8_t __attribute__((vector_size(TWIN_LANES)));
 using UnsignedByteLanes = std::uint8_t __attribute__((vector_size(TWIN_LANES)));
 
-// The same vector types for addresses that are aligned only to an array's element.
+// Vector types for addresses that are aligned only to an array's element.
 using LanesAt = float __attribute__((vector_size(TWIN_LANES * 4), aligned(4), may_alias));
 using BitLanesAt =
     std::uint32_t __attribute__((vector_size(TWIN_LANES * 4), aligned(2), may_alias));
@@ -144,11 +144,11 @@ inline __attribute__((always_inline)) Lanes Turned(Lanes x, Indices<kIndex...>) 
 
 // Reduces all lanes with `join`, starting with the two halves of the vector.
 template <std::int64_t kHalf = kLanes / 2, class Function>
-inline __attribute__((always_inline)) float Fold(Lanes x, Function join) {
+inline __attribute__((always_inline)) float ReduceLanes(Lanes x, Function join) {
   if constexpr (kHalf == 0) {
     return x[0];
   } else {
-    return Fold<kHalf / 2>(join(x, Turned<kHalf>(x, AllLanes{})), join);
+    return ReduceLanes<kHalf / 2>(join(x, Turned<kHalf>(x, AllLanes{})), join);
   }
 }
 
@@ -165,7 +165,8 @@ inline float Sum(const float* x, std::int64_t size, Function term) {
     const Lanes rest = term(LoadPart(x + i, size - i));
     for (std::int64_t lane = 0; lane < size - i; ++lane) sums[1][lane] += rest[lane];
   }
-  return Fold((sums[0] + sums[1]) + (sums[2] + sums[3]), [](Lanes a, Lanes b) { return a + b; });
+  return ReduceLanes((sums[0] + sums[1]) + (sums[2] + sums[3]),
+                     [](Lanes a, Lanes b) { return a + b; });
 }
 
 // e^x within 2 ulp for x in [-87.3, 88.7]; 0 below, e^88.7 above.

@@ -1,5 +1,4 @@
-// The table of the kernels' inner loops, of which each instruction set has one. Private to this
-// layer.
+// The table of the kernels' inner loops; each instruction set has one. Private to this layer.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +29,11 @@ struct Tile {
   std::int64_t ahead_step;
 };
 
-// Weights of 4 bits of a panel, from a column on (WeightView).
+// 4-bit weights of a panel, from a column on (see WeightView).
 struct Int4Block {
-  const std::uint8_t* weights;  // from that column on
+  const std::uint8_t* weights;  // beginning with that column
   const float* scales;          // [group][32], of the panel
-  const std::uint8_t* zeros;    // likewise
+  const std::uint8_t* zeros;    // [group][32], of the panel
   std::int64_t first;           // the column, even
   std::int64_t group;           // columns, even
 };
@@ -89,7 +88,7 @@ struct VectorKernels {
   // which the caller must multiply its earlier weighted sums.
   float (*softmax_chunk)(const SoftmaxChunk& chunk);
 
-  // The index of the candidate with the largest GumbelScore; the one with the lowest token among
+  // The index of the candidate with the largest GumbelScore, and with the lowest token among
   // equals; -1 if size is 0. If `tokens` is null, the indices are the tokens. The result is the
   // same for every instruction set.
   std::int64_t (*gumbel_choice)(const GumbelRow& row, const float* logits,

@@ -53,7 +53,7 @@ class TokenTimes final : public RunObserver, public RunListener {
     }
   }
 
-  // Those inside the measured window, by number.
+  // Requests inside the measured window, by number.
   [[nodiscard]] std::vector<const ServedRequest*> Measured() {
     std::vector<const ServedRequest*> measured;
     for (auto& [id, request] : requests_) {

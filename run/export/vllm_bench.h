@@ -17,7 +17,7 @@ enum class VllmDetail : std::uint8_t {
   kPerRequest,  // and the lists of --save-detailed: all tokens' times
 };
 
-// The JSON text. All keys of vLLM 0.11's result are there; those that a run has no value for
+// The JSON text. All keys of vLLM 0.11's result are there; keys for which a run has no value
 // (tokenizer, label) are null or empty. Scalars come from `summary`; the per-second maxima and the
 // lists from the events, counted as vLLM counts them, over the requests inside the measured window.
 //

@@ -20,15 +20,15 @@ struct MetricBound {
   [[nodiscard]] double Slack(double value) const {
     return kind == Kind::kAtMost ? limit - value : value - limit;
   }
-  // Whether it holds: inclusive.
+  // Whether the bound holds; equality counts.
   [[nodiscard]] bool Holds(double value) const { return Slack(value) >= 0; }
-  // As it was written, without spaces.
+  // The bound as it was written, without spaces.
   [[nodiscard]] std::string text() const;
 };
 
-// The value that the bound judges: that of the metric, or NaN where the run breaks the bound by
+// The value that the bound judges: the metric's value, or NaN where the run breaks the bound by
 // itself, because more clients than the metric allows got no answer (FindUnansweredLimit): the
-// latencies are then those of the few that did. REQUIRES: the run has the metric.
+// latencies then describe the few clients that got one. REQUIRES: the run has the metric.
 double JudgedValue(const Summary& summary, const MetricBound& bound);
 
 // One bound or several joined by &&; each a metric, <= or >= (< and > are taken as these), and a

@@ -32,8 +32,8 @@ void RequireQuestion(const std::vector<ExperimentTemplate>& experiments,
     experiment.CheckChange(fmt::format("{}={}", question.path, std::llround(question.from)));
 }
 
-// Whether the value is that of shorter runs, up to the tolerance. `before`: nothing for the first
-// length.
+// Whether the value equals the value of shorter runs, up to the tolerance. `before`: nullopt for
+// the first length.
 Capacity::Settled SettledAfter(const CapacitySearch& search, std::optional<double> before,
                                const CapacityQuestion& question) {
   const Capacity& found = search.found();

@@ -6,10 +6,10 @@
 //
 // - The value: where the mean of the limiting metric over all seeds crosses its bound, by
 //   bisection and a straight line through the last two probes.
-// - How far chance moves it: the same for each seed alone, with a t interval over the seeds. Each
+// - How far chance moves it: the value of each seed alone, with a t interval over the seeds. Each
 //   seed starts from the bracket of the mean.
 // - The largest value that a sequential test accepts, and the smallest that it rejects
-//   (statistics.h, SequentialSign); between them, R seeds decide nothing.
+//   (output_statistics.h, SequentialSign). Between these two values R seeds are too few to decide.
 //
 // Easy to get wrong: short runs make the capacity look too large, and no interval over seeds shows
 // it, because long queues have no time to form. The length of the runs is therefore doubled until
@@ -23,7 +23,7 @@
 
 #include "config/experiment_config.h"
 #include "run/many/bounds.h"
-#include "run/many/statistics.h"
+#include "run/many/output_statistics.h"
 #include "run/run_control.h"
 
 namespace twin::run {
@@ -40,7 +40,7 @@ struct CapacityQuestion {
   int jobs = 0;             // runs at a time; 0: one per core
 };
 
-// All seeds of a value, or those that were enough for the test.
+// Runs at one value: with all seeds, or with as many as the test needed.
 struct CapacityProbe {
   double x = 0;
   int doubling = 0;                 // how often the runs had been doubled
@@ -53,8 +53,8 @@ struct CapacityProbe {
 
 struct Capacity {
   enum class Verdict { kFound, kHoldsEverywhere, kHoldsNowhere };
-  // Whether the value is that of long runs. Not testable: a trace or a duration ends the runs, so
-  // that none are longer.
+  // Whether longer runs would give the same value. Not testable: a trace or a duration ends the
+  // runs, so that none are longer.
   enum class Settled { kNo, kYes, kNotTestable };
 
   std::string experiment;
@@ -72,8 +72,8 @@ struct Capacity {
   // Yes: the last doubling moved the value by less than the tolerance, or the bounds hold nowhere.
   Settled settled = Settled::kNo;
   bool monotone = true;  // no value above a rejected one was accepted
-  // Whether most runs at the largest value that holds are saturated: then the bounds hold only
-  // because they say nothing of the queue, or because the runs end before it is long.
+  // Whether most runs at the largest value that holds are saturated. The bounds then hold only
+  // because they do not limit the queue, or because the runs end before it is long.
   bool saturated = false;
   std::int64_t runs = 0;              // in all
   std::vector<CapacityProbe> probes;  // in the order in which they were made
@@ -82,10 +82,10 @@ struct Capacity {
 
 // "found", "holds everywhere", "holds nowhere".
 const char* NameOf(Capacity::Verdict verdict);
-// What the test says: "accepted", "rejected", "undecided".
+// The verdict of the test: "accepted", "rejected", "undecided".
 const char* NameOf(Sign verdict);
 
-// Of the first experiment over another one: ratio and difference of the seeds' values.
+// The first experiment against another one: ratio and difference of the seeds' values.
 struct CapacityComparison {
   std::size_t first = 0;
   std::size_t second = 0;
@@ -95,9 +95,9 @@ struct CapacityComparison {
 struct CapacityAnswer {
   std::vector<Capacity> capacities;  // by experiment
   // Each experiment from the second on against the first one, at the confidence divided by their
-  // number (Bonferroni). Without those of which a seed is censored.
+  // number (Bonferroni). Without experiments of which a seed is censored.
   std::vector<CapacityComparison> comparisons;
-  bool interrupted = false;  // then the capacities are what was known
+  bool interrupted = false;  // then the capacities hold the results so far
 };
 
 // Throws InputError: a setting that does not exist, an experiment that is not valid at a value or

@@ -31,11 +31,11 @@ class CapacityRuns {
   // workload.requests of the experiment; 0: as many as its trace has.
   [[nodiscard]] std::int64_t own_requests() const { return own_requests_; }
 
-  // Starts again with runs of this length. What was run is forgotten, but counted.
+  // Starts again with runs of this length. Earlier runs are forgotten, but stay counted.
   void SetRequests(std::int64_t requests);
   [[nodiscard]] std::int64_t requests() const { return requests_; }
-  // The fewest that arrived in a run of this length at x: less than requests() if a trace or a
-  // duration ended before. REQUIRES: a run was made there.
+  // The fewest requests that arrived in a run of this length at x: less than requests() if a trace
+  // or a duration ended before. REQUIRES: a run was made there.
   [[nodiscard]] std::int64_t FewestArrived(double x) const;
 
   // Whether most of the runs of this length at x are saturated.
@@ -51,11 +51,11 @@ class CapacityRuns {
   // Values of the bounded metrics, by bound; a metric without a value breaks its bound: NaN.
   // Makes the run if it is missing. Throws as Run.
   const std::vector<double>& Values(double x, std::size_t seed, RunControl& control);
-  // The same of a run that was made.
+  // Values of a run that was made.
   [[nodiscard]] const std::vector<double>& Made(double x, std::size_t seed) const {
     return made_[seed].at(x).values;
   }
-  // Whether it was made.
+  // Whether the run was made.
   [[nodiscard]] bool Has(double x, std::size_t seed) const { return made_[seed].contains(x); }
 
   // REQUIRES: no call of Values() is going on.

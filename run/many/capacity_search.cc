@@ -33,7 +33,7 @@ std::vector<double> CapacitySearch::RoomOf(const std::vector<double>& values) co
   return rooms;
 }
 
-double CapacitySearch::Least(const std::vector<double>& rooms) {
+double CapacitySearch::SmallestRoom(const std::vector<double>& rooms) {
   double least = std::numeric_limits<double>::infinity();
   for (const double room : rooms) {
     least = std::min(least, std::isnan(room) ? -std::numeric_limits<double>::infinity() : room);
@@ -76,7 +76,7 @@ Sign CapacitySearch::Test(double x, std::size_t seeds) {
 
 void CapacitySearch::Note(double x, std::size_t seeds, Sign verdict) {
   const std::vector<double> rooms = MeanRoom(x, seeds);
-  // A metric without a value comes first.
+  // A metric without a value counts as the smallest room.
   const auto none = std::ranges::find_if(rooms, [](double room) { return std::isnan(room); });
   const auto place = none != rooms.end() ? none : std::ranges::min_element(rooms);
   const auto least = static_cast<std::size_t>(place - rooms.begin());
@@ -106,20 +106,20 @@ bool CapacitySearch::Holds(double x) {
     const Sign sign = Test(x, seeds);
     if (sign == Sign::kUndecided && seeds < all) continue;
     Note(x, seeds, sign);
-    return Least(MeanRoom(x, seeds)) >= 0;
+    return SmallestRoom(MeanRoom(x, seeds)) >= 0;
   }
 }
 
 bool CapacitySearch::HoldsForAll(double x) {
   runs_.Run(x, question_.replications);
   Note(x, question_.replications, Test(x, question_.replications));
-  return Least(MeanRoom(x, question_.replications)) >= 0;
+  return SmallestRoom(MeanRoom(x, question_.replications)) >= 0;
 }
 
 bool CapacitySearch::IsNarrow(const Bracket& bracket) const {
   const double width = bracket.high - bracket.low;
   if (runs_.whole() && width <= 1) return true;
-  const double middle = Middle(bracket);
+  const double middle = Midpoint(bracket);
   if (middle <= bracket.low || middle >= bracket.high) return true;
   return width <= std::max(question_.tolerance * std::abs(bracket.high), WidthMin(question_));
 }
@@ -134,7 +134,7 @@ double CapacitySearch::StepOf(double step) const {
   return std::max({step, WidthMin(question_), runs_.whole() ? 1.0 : 0.0});
 }
 
-double CapacitySearch::Middle(const Bracket& bracket) const {
+double CapacitySearch::Midpoint(const Bracket& bracket) const {
   const bool wide = bracket.low > 0 && bracket.high > 2 * bracket.low;
   const double middle =
       wide ? std::sqrt(bracket.low * bracket.high) : (bracket.low + bracket.high) / 2;
@@ -142,7 +142,7 @@ double CapacitySearch::Middle(const Bracket& bracket) const {
 }
 
 std::optional<CapacitySearch::Bracket> CapacitySearch::FirstBracket() {
-  const Bracket bracket{From(), To()};
+  const Bracket bracket{LowerEnd(), UpperEnd()};
   if (has_value_ && found_.verdict == Capacity::Verdict::kFound) return BracketNear(bracket);
   if (!Holds(bracket.low)) return HoldsNowhere();
   if (Holds(bracket.high)) return HoldsEverywhere(bracket.high);
@@ -180,21 +180,22 @@ std::optional<CapacitySearch::Bracket> CapacitySearch::BracketNear(const Bracket
   }
 }
 
-// At first by the test, which may stop early; where all seeds overturn it, once more with all seeds
-// from the end that they overturned. They can do so at the other end of the range a second time.
-std::optional<CapacitySearch::Bracket> CapacitySearch::Confirmed(Bracket bracket) {
+// Decides by the test at first, which may stop early. Where all seeds overturn its decision,
+// decides once more with all seeds from the overturned end on. They can overturn the other end,
+// too.
+std::optional<CapacitySearch::Bracket> CapacitySearch::ConfirmBracket(Bracket bracket) {
   for (bool all_seeds = false;; all_seeds = true) {
     while (!IsNarrow(bracket)) {
-      const double middle = Middle(bracket);
+      const double middle = Midpoint(bracket);
       const bool holds = all_seeds ? HoldsForAll(middle) : Holds(middle);
       (holds ? bracket.low : bracket.high) = middle;
     }
     if (!HoldsForAll(bracket.low)) {
-      if (bracket.low <= From()) return HoldsNowhere();
-      bracket = {From(), bracket.low};
+      if (bracket.low <= LowerEnd()) return HoldsNowhere();
+      bracket = {LowerEnd(), bracket.low};
     } else if (HoldsForAll(bracket.high)) {
-      if (bracket.high >= To()) return HoldsEverywhere(To());
-      bracket = {bracket.high, To()};
+      if (bracket.high >= UpperEnd()) return HoldsEverywhere(UpperEnd());
+      bracket = {bracket.high, UpperEnd()};
     } else {
       return bracket;
     }
@@ -222,7 +223,7 @@ void CapacitySearch::FindValue(std::int64_t requests) {
   ++doubling_;
   tests_.clear();
   std::optional<Bracket> bracket = FirstBracket();
-  if (bracket) bracket = Confirmed(*bracket);
+  if (bracket) bracket = ConfirmBracket(*bracket);
   has_value_ = true;
   found_.limiting.clear();
   if (bracket) {
@@ -233,10 +234,10 @@ void CapacitySearch::FindValue(std::int64_t requests) {
   found_.requests = runs_.FewestArrived(LastRun());
 }
 
-// Where the runs that the answer rests on were made.
+// The value at which the runs of the answer were made.
 double CapacitySearch::LastRun() const {
   if (found_.verdict == Capacity::Verdict::kFound) return bracket_.low;
-  return found_.verdict == Capacity::Verdict::kHoldsNowhere ? From() : To();
+  return found_.verdict == Capacity::Verdict::kHoldsNowhere ? LowerEnd() : UpperEnd();
 }
 
 bool CapacitySearch::HasAllRequests() const {
@@ -244,27 +245,28 @@ bool CapacitySearch::HasAllRequests() const {
 }
 
 double CapacitySearch::SeedRoom(double x, std::size_t seed, RunControl& control) {
-  return Least(RoomOf(runs_.Values(x, seed, control)));
+  return SmallestRoom(RoomOf(runs_.Values(x, seed, control)));
 }
 
-// Where this seed alone breaks a bound: a wider and wider bracket about the mean's, then bisection.
+// The value at which this seed alone breaks a bound: widens a bracket around the mean's value, then
+// bisects it.
 CapacitySearch::Root CapacitySearch::RootOf(std::size_t seed, RunControl& control) {
   Bracket bracket = bracket_;
   double step = StepOf(2 * (bracket.high - bracket.low));
   while (SeedRoom(bracket.low, seed, control) < 0) {
-    if (bracket.low <= From()) return {From(), true};
+    if (bracket.low <= LowerEnd()) return {LowerEnd(), true};
     bracket.high = bracket.low;
-    bracket.low = std::max(From(), runs_.Rounded(bracket.low - step));
+    bracket.low = std::max(LowerEnd(), runs_.Rounded(bracket.low - step));
     step *= 2;
   }
   while (SeedRoom(bracket.high, seed, control) >= 0) {
-    if (bracket.high >= To()) return {To(), true};
+    if (bracket.high >= UpperEnd()) return {UpperEnd(), true};
     bracket.low = bracket.high;
-    bracket.high = std::min(To(), runs_.Rounded(bracket.high + step));
+    bracket.high = std::min(UpperEnd(), runs_.Rounded(bracket.high + step));
     step *= 2;
   }
   while (!IsNarrow(bracket)) {
-    const double middle = Middle(bracket);
+    const double middle = Midpoint(bracket);
     (SeedRoom(middle, seed, control) >= 0 ? bracket.low : bracket.high) = middle;
   }
   if (runs_.whole()) return {bracket.low, false};
@@ -274,8 +276,8 @@ CapacitySearch::Root CapacitySearch::RootOf(std::size_t seed, RunControl& contro
   return {bracket.low + share * (bracket.high - bracket.low), false};
 }
 
-// The values of all seeds, and their interval if it is one: values that are cut at an end of the
-// range would make it too narrow.
+// Finds the values of all seeds, and their interval unless a value is cut at an end of the range:
+// cut values would make the interval too narrow.
 void CapacitySearch::FindRoots() {
   std::vector<Root> roots(question_.replications);
   RunInParallel(
@@ -296,13 +298,14 @@ void CapacitySearch::FindRoots() {
 void CapacitySearch::FindEnd(double step, Sign wanted) {
   for (int i = 0; i < kEndProbesMax; ++i, step *= 2) {
     const bool down = wanted == Sign::kPositive;
-    const double x = std::clamp(runs_.Rounded(found_.value + (down ? -step : step)), From(), To());
+    const double x =
+        std::clamp(runs_.Rounded(found_.value + (down ? -step : step)), LowerEnd(), UpperEnd());
     Holds(x);
     const auto probe = std::ranges::find_if(found_.probes, [&](const CapacityProbe& one) {
       return one.x == x && one.doubling == doubling_;
     });
     CHECK(probe != found_.probes.end());
-    if (probe->verdict == wanted || x == (down ? From() : To())) return;
+    if (probe->verdict == wanted || x == (down ? LowerEnd() : UpperEnd())) return;
   }
 }
 

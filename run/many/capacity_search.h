@@ -22,8 +22,8 @@ class CapacitySearch {
 
   [[nodiscard]] std::int64_t own_requests() const { return runs_.own_requests(); }
 
-  // How narrow a bracket can be asked to be, in units of the setting: 0 where the range lies above
-  // 0. Around 0, a precision relative to the value is never reached.
+  // The smallest width of a bracket, in units of the setting, at which a search ends in any case: 0
+  // where the range lies above 0. Around 0, a precision relative to the value is never reached.
   static double WidthMin(const CapacityQuestion& question);
 
   // Finds the value with runs of this length; a value found before, with shorter runs, is where the
@@ -34,31 +34,31 @@ class CapacitySearch {
   // duration ends them: longer runs are then the same. REQUIRES: FindValue().
   [[nodiscard]] bool HasAllRequests() const;
 
-  // Finds what each seed says, and the values that the test accepts and rejects. REQUIRES:
+  // Finds the value of each seed, and the values that the test accepts and rejects. REQUIRES:
   // FindValue().
   void FindInterval();
 
-  // As far as the search has come.
+  // The result so far; complete once FindInterval() has returned.
   [[nodiscard]] const Capacity& found() const { return found_; }
   Capacity& found() { return found_; }
   // Sums up runs; to be called at the end, also of a search that was stopped.
   void CountRuns() {
     found_.runs = runs_.runs();
     const bool everywhere = found_.verdict == Capacity::Verdict::kHoldsEverywhere;
-    found_.saturated = runs_.IsSaturated(everywhere ? To() : found_.low);
+    found_.saturated = runs_.IsSaturated(everywhere ? UpperEnd() : found_.low);
   }
 
  private:
   // Room of each bound at x: the mean over the first `seeds` seeds, relative to the limit.
   [[nodiscard]] std::vector<double> MeanRoom(double x, std::size_t seeds) const;
-  // The least of them; negative if a metric has no value.
-  [[nodiscard]] static double Least(const std::vector<double>& rooms);
+  // The least room of the bounds; negative if a metric has no value.
+  [[nodiscard]] static double SmallestRoom(const std::vector<double>& rooms);
   [[nodiscard]] std::vector<double> RoomOf(const std::vector<double>& values) const;
 
   // Runs seeds at x until the test decides or all are run; says whether the bounds hold in the
   // mean.
   bool Holds(double x);
-  // The same with all seeds.
+  // Holds() with all seeds.
   bool HoldsForAll(double x);
   Sign Test(double x, std::size_t seeds);
   // The share of the error that the test at x may spend.
@@ -70,18 +70,18 @@ class CapacitySearch {
     double high = 0;  // does not
   };
   [[nodiscard]] bool IsNarrow(const Bracket& bracket) const;
-  [[nodiscard]] double Middle(const Bracket& bracket) const;
-  // At least what changes the setting.
+  [[nodiscard]] double Midpoint(const Bracket& bracket) const;
+  // The step, but at least one that changes the setting.
   [[nodiscard]] double StepOf(double step) const;
-  [[nodiscard]] double From() const { return runs_.Rounded(question_.from); }
-  [[nodiscard]] double To() const { return runs_.Rounded(question_.to); }
-  // Nothing if the bounds hold at both ends or at none.
+  [[nodiscard]] double LowerEnd() const { return runs_.Rounded(question_.from); }
+  [[nodiscard]] double UpperEnd() const { return runs_.Rounded(question_.to); }
+  // nullopt if the bounds hold at both ends or at none.
   std::optional<Bracket> FirstBracket();
   std::optional<Bracket> BracketNear(const Bracket& ends);
   std::optional<Bracket> HoldsNowhere();
   std::optional<Bracket> HoldsEverywhere(double end);
   // A narrow bracket whose ends all seeds confirm.
-  std::optional<Bracket> Confirmed(Bracket bracket);
+  std::optional<Bracket> ConfirmBracket(Bracket bracket);
   void SetValue(const Bracket& bracket);
   [[nodiscard]] double LastRun() const;
   struct Root {

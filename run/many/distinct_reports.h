@@ -1,4 +1,4 @@
-// What many runs report, each text once.
+// Reports of many runs, each text once.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace twin::run {
 
-// Passes reports on to another control, which it borrows: each warning and each note once, and of
-// texts that differ the first kTextsMax. Thread safety: as RunControl.
+// Passes reports on to another control, which it borrows: each warning and each note once, and only
+// the first kTextsMax different texts. Thread safety: as RunControl.
 class DistinctReports final : public RunControl {
  public:
   static constexpr std::size_t kTextsMax = 20;
@@ -38,7 +38,7 @@ class DistinctReports final : public RunControl {
   bool IsNew(const std::string& text);
 
   RunControl& control_;
-  std::set<std::string> texts_;  // those that were passed on
+  std::set<std::string> texts_;  // texts that were passed on
   std::size_t left_out_ = 0;
 };
 

@@ -25,8 +25,8 @@ struct Report {
   std::string text;
 };
 
-// What the threads share with the thread that called them, behind one mutex. Pieces of work have it
-// as their control.
+// State that the threads share with the thread that called them, guarded by one mutex. Pieces of
+// work have it as their control.
 class WorkQueue final : public RunControl {
  public:
   WorkQueue(std::size_t count, const std::function<void(std::size_t, RunControl&)>& run)
@@ -37,7 +37,7 @@ class WorkQueue final : public RunControl {
   void OnWarning(const std::string& text) override { Add({true, text}); }
   void OnNote(const std::string& text) override { Add({false, text}); }
 
-  // Before a thread begins that calls Work(); and where the system refuses it.
+  // Called before a thread begins that calls Work(); EndThread() if the system refuses the thread.
   void AddThread() {
     const std::lock_guard lock(mutex_);
     ++threads_;

@@ -19,11 +19,12 @@ int DefaultJobs();
 // done() hears of the piece; its progress is not passed on.
 //
 // Once `control`, which is asked on the calling thread ten times a second, wants to stop, nothing
-// new begins and `inner` asks the running pieces to end; done() hears of those too. An exception of
-// run() or done() has the same effect and is thrown again after the running pieces have ended.
+// new begins and `inner` asks the running pieces to end; done() is called for these pieces too. An
+// exception of run() or done() has the same effect and is thrown again after the running pieces
+// have ended.
 //
-// Where the system refuses some of the threads, the others do the work, and a warning says so. If
-// it refuses all, throws std::system_error.
+// Where the system refuses some of the threads, the remaining ones do the work, and a warning says
+// so. If it refuses all, throws std::system_error.
 void RunInParallel(std::size_t count, int jobs, RunControl& control,
                    const std::function<void(std::size_t, RunControl& inner)>& run,
                    const std::function<void(std::size_t)>& done);

@@ -50,7 +50,7 @@ std::vector<KernelTime> MedianKernelTimes(std::span<const std::vector<exec::Kern
 }
 
 void KernelTimesFile::Add(const TracedStep& step, const std::function<void()>& run) {
-  trace_.Take();  // what ran before
+  trace_.Take();  // drops kernels that ran before
   std::vector<std::vector<exec::KernelRun>> repeats;
   for (int i = 0; i < kTracedRepeats; ++i) {
     run();

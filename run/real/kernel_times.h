@@ -1,4 +1,5 @@
-// Time of each kernel of a step, and the gap before it (twinserve bench --kernel-times).
+// Measures the time of each kernel of a step, and the gap before it (twinserve bench
+// --kernel-times).
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@ namespace twin::run {
 struct KernelTime {
   std::string name;
   double us = 0;
-  // From the end of the kernel before it; negative where both overlap, 0 for the first.
+  // Time from the end of the kernel before it; negative if the two overlap, 0 for the first kernel.
   double gap_us = 0;
 };
 
-// Kernel by kernel, the medians over the repeats that ran the most usual number of kernels.
+// The medians for each kernel, over the repeats that ran the most frequent number of kernels.
 std::vector<KernelTime> MedianKernelTimes(std::span<const std::vector<exec::KernelRun>> repeats);
 
 // The step that kernels belong to.

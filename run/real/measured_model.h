@@ -15,10 +15,10 @@
 namespace twin::run {
 
 struct MeasuredModelOptions {
-  std::string model;  // real/served_model.h, ModelArgument
+  std::string model;  // as ModelArgument::model (run/real/served_model.h)
   bool dummy_weights = false;
   ModelDevice device = ModelDevice::kCpu;
-  std::int32_t threads = 0;  // 0: one per core
+  std::int32_t threads = 0;  // 0 = one per core
   ModelOptions model_options = {};
 };
 
@@ -34,7 +34,7 @@ struct MeasuredModel {
   [[nodiscard]] exec::DeviceModel& model() const { return *rank.model; }
 };
 
-// The model that the options name (real/served_model.h).
+// Finds the model that the options name (run/real/served_model.h).
 ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options);
 
 // Loads the model on the device of the options, with weights packed as `format`. Reports the
@@ -45,8 +45,8 @@ MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const Compu
                                 const exec::StepSizes& largest_step, RunControl& control,
                                 std::vector<std::int64_t> decode_batches = {});
 
-// Parses a name of `allowed`, or takes the first one if it is empty. Throws InputError (usage)
-// naming the option.
+// Parses the name of one of the `allowed` formats; an empty name means the first one. Throws
+// InputError (usage) naming the option.
 DType ParseDTypeOption(const std::string& option, const std::string& name,
                        std::span<const DType> allowed);
 

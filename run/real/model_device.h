@@ -19,16 +19,16 @@ std::string_view Name(ModelDevice device);
 
 // Formats of weights that a device can compute with, the default first.
 std::span<const DType> WeightFormats(ModelDevice device);
-// Formats of a KV cache that can be used with such weights, the default first.
+// Formats of a KV cache that can be used with weights of format `weights`, the default first.
 std::span<const DType> KvFormats(ModelDevice device, DType weights);
 // The names, separated by commas: "fp32, bf16".
 std::string NamesOf(std::span<const DType> formats);
 
-// Throws InputError (usage) naming `where` unless the format is one of them.
+// Throws InputError (usage) naming `where` unless `format` is one of `formats`.
 void RequireFormat(const std::string& where, DType format, std::span<const DType> formats,
                    ModelDevice device);
 
-// How errors name the options of a model: as on a command line, unless given.
+// The names of a model's options in errors. The defaults are the names on a command line.
 struct ModelOptionNames {
   std::string_view fp8_fast_accumulation = "--fp8-fast-accumulation";
   std::string_view attention_kernel = "--attention";

@@ -22,7 +22,7 @@ void ReportWarnings(exec::Communicator& world, const std::vector<std::string>& w
   for (const std::string& warning : warnings) own += warning + "\n";
   const std::vector<std::string> texts = exec::GatherTexts(world, own);
   if (world.rank() != 0) return;
-  // Ranks that read the same tensor say the same.
+  // Ranks that read the same tensor give the same warning; it is printed once.
   std::set<std::string> printed;
   for (const std::string& text : texts) {
     std::istringstream lines(text);
@@ -32,7 +32,7 @@ void ReportWarnings(exec::Communicator& world, const std::vector<std::string>& w
   }
 }
 
-// How many lower ranks share this one's machine. Collective.
+// The number of lower ranks on this rank's machine. Collective.
 std::int32_t LocalRank(exec::Communicator& world) {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);

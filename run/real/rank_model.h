@@ -21,8 +21,8 @@ namespace twin::run {
 // Options that are equal on all ranks.
 struct RankModelOptions {
   exec::ModelConfig config;
-  std::filesystem::path weights;  // a model directory; empty: dummy weights
-  std::uint64_t seed = 0;         // of those
+  std::filesystem::path weights;  // a model directory; empty = dummy weights
+  std::uint64_t seed = 0;         // of dummy weights
   DType format = DType::kFp32;
   ModelOptions model_options = {};
   Parallelism grid = {};
@@ -40,14 +40,15 @@ struct RankModel {
   std::unique_ptr<exec::DeviceModel> model;
 };
 
-// Loads this rank's share; ranks of one machine share its CUDA devices out among them. Collective.
-// The model is null where another rank failed, which says why. Rank 0 reports the warnings of all
-// ranks. Throws InputError (data), std::bad_alloc, kernels::cuda::DeviceError, CommunicationError.
+// Loads this rank's share. Ranks on one machine take its CUDA devices in turn. Collective. If
+// another rank failed, the model is null, and that rank gives the reason. Rank 0 reports the
+// warnings of all ranks. Throws InputError (data), std::bad_alloc, kernels::cuda::DeviceError,
+// CommunicationError.
 RankModel LoadRankModel(const RankModelOptions& options, exec::Communicator& world,
                         RunControl& control);
 
-// The bytes of the KV cache that each rank has room for: the least of all. Collective, of models
-// on CUDA devices. Throws kernels::cuda::DeviceError, CommunicationError.
+// The bytes of KV cache for which every rank has room. Collective; for models on CUDA devices.
+// Throws kernels::cuda::DeviceError, CommunicationError.
 std::int64_t MeasureKvBytesOfAll(exec::DeviceModel& model, double utilization,
                                  exec::Communicator& world);
 

@@ -27,6 +27,7 @@
 #include "run/record/recording_world.h"
 #include "run/run_directory.h"
 #include "run/run_files.h"
+#include "run/run_metrics.h"
 #include "run/trace_notes.h"
 #include "sched/serve.h"
 
@@ -80,7 +81,8 @@ class RunWatcher {
   std::jthread thread_;
 };
 
-// Each request has random numbers of its own. Unset where they are not needed.
+// The sampling parameters by request: each request has its own random numbers. Unset for greedy
+// sampling.
 std::function<kernels::SamplingParameters(RequestId)> SamplingOf(const TokenSamplingConfig& config,
                                                                  std::uint64_t seed) {
   if (config.temperature == 0) return {};
@@ -123,13 +125,13 @@ exec::RealWorldOptions WorldOptionsOf(const Deployment& deployment, const exec::
           .listener = &listener};
 }
 
-// What all ranks of a run need to know alike.
+// The configuration and models, which must be equal on all ranks of a run.
 struct Prepared {
   ExperimentConfig config;
   ServedModels served;
 };
 
-// The least that any rank finds available, so that all come to the same result.
+// The least memory that any rank finds available, so that all ranks get the same result.
 std::int64_t MemoryForAll(exec::Communicator& processes) {
   const std::int64_t own = AvailableMemory();
   std::vector<std::int64_t> all(static_cast<std::size_t>(processes.size()));
@@ -143,7 +145,8 @@ Prepared Prepare(const ExperimentConfig& asked, std::int64_t memory_bytes) {
   return prepared;
 }
 
-// Collective. Nothing where another rank refuses it and says why.
+// Prepares all ranks. Collective. nullopt if another rank refuses the experiment; that rank gives
+// the reason.
 std::optional<Prepared> PrepareTogether(const ExperimentConfig& asked,
                                         exec::Communicator& processes) {
   const std::int64_t memory_bytes = MemoryForAll(processes);
@@ -153,10 +156,10 @@ std::optional<Prepared> PrepareTogether(const ExperimentConfig& asked,
   return prepared;
 }
 
-// As rank 0, or as the only process.
+// Prepares rank 0, or the only process.
 Prepared PrepareToServe(const ExperimentConfig& asked, exec::Communicator* processes) {
   if (processes == nullptr) {
-    // Before anything is asked of the machine.
+    // Checked first, before anything is asked of the machine.
     RequireDevice("world.real.device", std::get<RealWorldConfig>(asked.world).device, "cpu");
     return Prepare(asked, AvailableMemory());
   }
@@ -183,7 +186,7 @@ class LoadedSystem {
 
   [[nodiscard]] const Deployment& deployment() const { return deployment_; }
 
-  // Serves the workload to its end; true if `control` ended it early.
+  // Serves the workload to its end. True if `control` ended it early.
   bool Serve(ArrivalSource& source, RunMetrics& metrics, PartTotals& parts, RunControl& control) {
     if (deployment_.config.system.replicas == 1) {
       return ServeWith(*MakeEngine(deployment_), source, metrics, parts, control);
@@ -196,14 +199,14 @@ class LoadedSystem {
     return probed_ ? std::span(probed_->samples()) : std::span<const exec::ProbeSeconds>();
   }
 
-  // What else the machine did meanwhile; nullopt if unknown. Other processes of the same run count
-  // as others, so it is unknown with several processes.
+  // The load of the machine by other programs during the run; nullopt if unknown. It is unknown
+  // with several processes, because each counts the run's other processes as other programs.
   [[nodiscard]] std::optional<MachineLoad> load() const {
     return alone_ ? load_.Result() : std::nullopt;
   }
 
  private:
-  // Scheduler: Engine or Cluster, fresh.
+  // Scheduler is Engine or Cluster; `scheduler` has served nothing yet.
   template <class Scheduler>
   bool ServeWith(Scheduler& scheduler, ArrivalSource& source, RunMetrics& metrics,
                  PartTotals& parts, RunControl& control) {
@@ -234,7 +237,7 @@ class LoadedSystem {
   Deployment deployment_;
   std::vector<std::unique_ptr<exec::Backend>> backends_;  // one for each replica
   std::unique_ptr<exec::SpeedProbe> probe_;
-  std::optional<exec::ProbedBackend> probed_;  // of a single one
+  std::optional<exec::ProbedBackend> probed_;  // if there is a single backend
   std::vector<exec::Backend*> driven_;
 };
 
@@ -252,7 +255,8 @@ void AddProbes(std::span<const exec::ProbeSeconds> probes, Summary& summary) {
   summary.Set("machine_prefill_probe_us", 1e6 * sum.prefill / count);
 }
 
-// Entries that only the summary of a real run has: times by part, speed and load of the machine.
+// Entries that only the summary of a real run has: times by part, and the speed and load of the
+// machine.
 Summary MoreOf(const LoadedSystem& system, PartTotals& parts, RunControl& control) {
   Summary more = parts.Finish();
   AddProbes(system.probes(), more);
@@ -277,16 +281,6 @@ bool FollowReal(const ExperimentConfig& asked, exec::Communicator& processes) {
   const std::optional<Prepared> prepared = PrepareTogether(asked, processes);
   if (!prepared) return false;
   return FollowServing(prepared->config, prepared->served.target, processes);
-}
-
-RunOutcome ServeReal(const ExperimentConfig& asked, RunControl& control,
-                     const RunWatchers& watchers) {
-  const std::unique_ptr<ArrivalSource> source = MakeWorkload(asked.workload, asked.seed);
-  LoadedSystem system(PrepareToServe(asked, nullptr), control, nullptr);
-  RunMetrics metrics(system.deployment(), watchers);
-  PartTotals parts;
-  const bool interrupted = system.Serve(*source, metrics, parts, control);
-  return SumUp(system.deployment(), metrics, MoreOf(system, parts, control), interrupted);
 }
 
 RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& out,

@@ -1,4 +1,4 @@
-// One run on a real device, with or without a run directory.
+// One run on a real device.
 #pragma once
 
 #include <filesystem>
@@ -8,23 +8,20 @@
 #include "config/experiment_config.h"
 #include "exec/comm/communicator.h"
 #include "run/run_control.h"
-#include "run/run_metrics.h"
 #include "run/run_outcome.h"
 
 namespace twin::run {
 
-// Serves the experiment on this machine and returns its summary; nothing is written. What depends
-// on the machine is filled in first (real_system.h). `watchers` see the run as it happens.
-// `control` may end it early: steps in flight are finished. Ranks are threads of this process.
-// The summary also has the mean time of a step's parts, mean_step_gemm_ms and so on.
+// Serves the experiment on this machine, writes the run directory `out`, and returns the run's
+// summary. Fields that depend on the machine are filled in first (real_system.h). The directory has
+// the files of a simulated run, and parts.csv (with outputs.record); the summary also has the mean
+// time of a step's parts, mean_step_gemm_ms and so on. `control` may end the run early: steps in
+// flight are finished.
+// Ranks are threads of this process, or processes: with their group `processes`, this is rank 0's
+// call, and the other ranks call FollowReal.
 // REQUIRES: asked.world is real.
-// Throws InputError, InvariantViolation, std::bad_alloc, kernels::cuda::DeviceError.
-RunOutcome ServeReal(const ExperimentConfig& asked, RunControl& control,
-                     const RunWatchers& watchers = {});
-
-// The same, and writes the run directory `out`: what a simulated run writes, and parts.csv (with
-// outputs.record). With `processes`, the group of all ranks, this is rank 0's call, and the other
-// ranks call FollowReal. Throws std::system_error too; then no directory is left behind.
+// Throws InputError, InvariantViolation, std::bad_alloc, kernels::cuda::DeviceError,
+// std::system_error; then no directory is left.
 RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& out,
                    const std::vector<std::string>& command_line, RunControl& control,
                    exec::Communicator* processes = nullptr);

@@ -10,7 +10,7 @@
 #include "config/models/named_model.h"
 #include "core/input_error.h"
 #include "exec/grid_backend.h"
-#include "exec/model/shape_config.h"
+#include "exec/model/model_config.h"
 #include "run/available_memory.h"
 #include "run/deployment.h"
 #include "run/draft_model_spec.h"
@@ -18,9 +18,9 @@
 namespace twin::run {
 namespace {
 
-// What vLLM's CPU backend gives its KV cache, too, if nothing is said.
+// The default size of the KV cache, which is also that of vLLM's CPU backend.
 constexpr std::int64_t kCacheBytesUnasked = std::int64_t{4} << 30;
-// As vLLM's gpu_memory_utilization.
+// The default of vLLM's gpu_memory_utilization.
 constexpr double kDeviceUtilization = 0.9;
 constexpr const char* kDummyOption = "world.real.dummy_weights: true";
 
@@ -34,7 +34,7 @@ const RealWorldConfig& RealOf(const ExperimentConfig& config) {
 
 bool OnCuda(const ExperimentConfig& config) { return RealOf(config).device == ModelDevice::kCuda; }
 
-// The cache is sized by what the loaded model leaves of the device.
+// True if the size of the cache is the memory that the loaded model leaves on the device.
 bool BlocksAreMeasured(const ExperimentConfig& config) {
   const sim::MemoryConfig& memory = config.system.memory;
   return OnCuda(config) && !memory.blocks_override && !memory.kv_bytes_override;
@@ -54,7 +54,7 @@ void RequireComputable(const ExperimentConfig& config) {
                        .attention_kernel = "world.real.attention"});
 }
 
-// A draft model is computed in its own format. Its shape is read here, once for all of the run.
+// A draft model is computed in its own format. Its shape is read here, once for the whole run.
 void ReadDraftModel(ExperimentConfig& config) {
   const std::optional<ModelSpec> draft = DraftShapeOf(config);
   if (!draft) {
@@ -141,7 +141,7 @@ void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
   if (unasked) {
     const std::int64_t longest = (capacity.max_model_length + memory.block_size - 1) /
                                  memory.block_size * capacity.block_bytes;
-    // One more, as a rule may keep a null block.
+    // One block more, because a rule may keep a null block.
     const std::int64_t bytes = std::max(kCacheBytesUnasked, longest + capacity.block_bytes);
     if (capacity.kv_bytes > bytes) {
       memory.kv_bytes_override = bytes;
@@ -153,7 +153,7 @@ void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
   memory.blocks_override = capacity.blocks;
 }
 
-// What one of the replicas can use: all share the weights, and divide the rest.
+// The memory of one replica: all replicas share the weights and divide the rest.
 std::int64_t MemoryOfReplica(const ExperimentConfig& config, std::int64_t memory_bytes) {
   const SystemConfig& system = config.system;
   std::int64_t weights = WeightBytesPerRank(system.model_spec, system.parallelism, 0);
@@ -162,7 +162,8 @@ std::int64_t MemoryOfReplica(const ExperimentConfig& config, std::int64_t memory
   return weights + (memory_bytes - weights) / system.replicas;
 }
 
-// Of what a machine with CUDA devices holds in its own memory, only swap space is large.
+// Checks the swap space alone, because everything else of a model on CUDA devices takes little of
+// the machine's memory.
 void RequireSwapSpace(const ExperimentConfig& config, std::int64_t memory_bytes) {
   const std::int64_t needed = config.system.memory.swap_bytes * config.system.parallelism.devices();
   if (needed <= memory_bytes) return;
@@ -171,7 +172,7 @@ void RequireSwapSpace(const ExperimentConfig& config, std::int64_t memory_bytes)
              Gigabytes(static_cast<double>(memory_bytes)) + " available");
 }
 
-// Makes kv_bytes_override, or what was given, a number of blocks.
+// Turns kv_bytes_override, or a given number of blocks, into the number of blocks.
 void FixBlocks(ExperimentConfig& config) {
   sim::MemoryConfig& memory = config.system.memory;
   const SystemConfig& system = config.system;
@@ -181,7 +182,7 @@ void FixBlocks(ExperimentConfig& config) {
   memory.blocks_override = capacity.blocks;
 }
 
-// Collective, of all ranks.
+// Measures the number of blocks. Collective over all ranks.
 void MeasureBlocks(ExperimentConfig& config, exec::DeviceModel& model, exec::Communicator& world) {
   sim::MemoryConfig& memory = config.system.memory;
   const std::int64_t bytes = MeasureKvBytesOfAll(model, *memory.utilization, world);
@@ -284,7 +285,7 @@ ServedModels FindServedModels(const ExperimentConfig& config) {
                               .model = system.model,
                               .dummy_weights = dummy,
                               .dummy_option = kDummyOption});
-    // Rotary positions have no weights: a model has as many as its server lets it have.
+    // Rotary positions have no weights, so a model has as many positions as its server allows.
     ModelSpec& shape = served.config.shape;
     if (shape.learned_positions == 0) shape.max_position = system.model_spec.max_position;
     RequireShape(shape, system);
@@ -315,7 +316,7 @@ ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModels& model
   }
   rank_ = LoadRankModel(RankOptionsOf(config, models.target), *world_, control);
   if (rank_.model == nullptr) {
-    // The rank that failed aborts the group, and gives its reason to whoever waits.
+    // The rank that failed aborts the group and gives the reason to the waiting ranks.
     for (;;) world_->Barrier();
   }
   if (BlocksAreMeasured(config)) MeasureBlocks(config, *rank_.model, *world_);
@@ -327,7 +328,7 @@ ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModels& model
   if (models.draft) LoadDraftModels(DraftOptionsOf(config, *models.draft), control);
 }
 
-// The pool of the replica's served model computes its draft model, too: they take turns.
+// The pool of a replica's served model also computes its draft model: the two take turns.
 void ServingDevice::LoadDraftModels(const RankModelOptions& options, RunControl& control) {
   const RankModel loaded = LoadRankModel(options, *world_, control);
   draft_models_.push_back(loaded.model->WithSameWeights(*rank_.pool));

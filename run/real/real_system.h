@@ -1,4 +1,4 @@
-// Everything that a real world needs on this machine: a model, its memory, and its device.
+// Sets up what a real world needs on this machine: a model, its memory, and its device.
 #pragma once
 
 #include <cstdint>
@@ -30,23 +30,23 @@ namespace twin::run {
 //    share system.memory.utilization (default 0.9) of the device;
 //  - swap space: none if the policy does not swap.
 // A draft model takes its share of the memory, and its blocks are as many as the served model's.
-// Ranks and replicas share the machine: threads, memory and blocks in the result are those of one
-// rank of one replica. Replicas, on a CPU only, share the weights.
-// Allocates no memory for the model. Throws InputError (usage): a device that this build lacks, a
-// number format that the device cannot compute, replicas of a grid or on CUDA devices, drafts that
-// are computed nowhere, weights that do not fit, a cache too small for one request; (data): a
-// device that this machine lacks.
+// Ranks and replicas share the machine: the result has the threads, memory and blocks of one rank
+// of one replica. Replicas, which are possible on a CPU only, share the weights. Allocates no
+// memory for the model. Throws InputError (usage) for a device that this build lacks, a number
+// format that the device cannot compute, replicas of a grid or on CUDA devices, drafts that nothing
+// computes, weights that do not fit, or a cache too small for one request; (data) for a device that
+// this machine lacks.
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes);
 
-// What an experiment computes with.
+// The models of an experiment.
 struct ServedModels {
-  ComputedModel target;                // whose tokens are served
-  std::optional<ComputedModel> draft;  // speculation.model, of the same vocabulary
+  ComputedModel target;                // the model whose tokens are served
+  std::optional<ComputedModel> draft;  // speculation.model; has the same vocabulary
 };
 
-// The models that the experiment names. Throws InputError: served_model.h, and (usage) where
-// system.model_shape contradicts system.model, where there is neither a model directory nor
-// world.real.dummy_weights, or where the vocabularies differ.
+// Finds the models that the experiment names. Throws InputError as ReadServedModel()
+// (served_model.h), and (usage) if system.model_shape contradicts system.model, if there is neither
+// a model directory nor world.real.dummy_weights, or if the vocabularies differ.
 ServedModels FindServedModels(const ExperimentConfig& config);
 
 // A model that is loaded on its device, or divided over the devices of several ranks, and the draft
@@ -54,21 +54,21 @@ ServedModels FindServedModels(const ExperimentConfig& config);
 // process is rank 0.
 class ServingDevice {
  public:
-  // Loads the model, and fills in the config's KV blocks where they are measured. Reports the
-  // loader's warnings to `control`. REQUIRES: a config from ResolveForThisMachine.
-  // Throws InputError (data; usage: no room for the cache), std::bad_alloc,
-  // kernels::cuda::DeviceError, CommunicationError.
+  // Loads the model, and fills in the config's KV blocks if they are measured. Reports the loader's
+  // warnings to `control`. REQUIRES: a config from ResolveForThisMachine. Throws InputError (data;
+  // usage: no room for the cache), std::bad_alloc, kernels::cuda::DeviceError, CommunicationError.
   ServingDevice(ExperimentConfig& config, const ServedModels& models, exec::Communicator* processes,
                 RunControl& control);
 
   [[nodiscard]] const exec::ModelConfig& model_config() const { return rank_.model->config(); }
 
-  // Null if the device has none, if the model is divided over several ranks, or if replicas, which
-  // would compute at the same time, disturb it. Borrows this object.
+  // Makes the speed probe. Null if the device has none, if the model is divided over several ranks,
+  // or if there are several replicas, which would compute at the same time as the probe. The probe
+  // borrows this object.
   [[nodiscard]] std::unique_ptr<exec::SpeedProbe> MakeSpeedProbe();
 
-  // One for each replica. Allocates their KV caches. The backends borrow this object. Throws as the
-  // constructor.
+  // Makes one backend for each replica, and allocates their KV caches. The backends borrow this
+  // object. Throws as the constructor.
   [[nodiscard]] std::vector<std::unique_ptr<exec::Backend>> MakeBackends(const EngineConfig& engine,
                                                                          DType kv_dtype);
 
@@ -79,13 +79,13 @@ class ServingDevice {
   exec::Communicator* world_ = nullptr;
   std::optional<SpeculationConfig> speculation_;
   RankModel rank_;
-  std::vector<RankModel> further_replicas_;  // of the same weights
-  // One for each replica, or none. They borrow the pools of the replicas.
+  std::vector<RankModel> further_replicas_;  // share the weights of the first one
+  // One model for each replica; empty without a draft model. They borrow the pools of the replicas.
   std::vector<std::unique_ptr<exec::DeviceModel>> draft_models_;
 };
 
-// What the other ranks run meanwhile: executes rank 0's plans until its backend is destroyed.
-// Returns false at once if another rank failed, which reports the reason. Throws as ServingDevice.
+// Runs on every rank but rank 0: executes rank 0's plans until its backend is destroyed. Returns
+// false at once if another rank failed, which reports the reason. Throws as ServingDevice.
 bool FollowServing(const ExperimentConfig& config, const ComputedModel& model,
                    exec::Communicator& processes);
 

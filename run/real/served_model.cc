@@ -8,7 +8,6 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "exec/model/model_config.h"
-#include "exec/model/shape_config.h"
 
 namespace twin::run {
 namespace {

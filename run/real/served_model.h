@@ -1,4 +1,4 @@
-// A model that is to be computed, as experiments and commands name it.
+// Finds a model to compute by the name that experiments and commands give it.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@ namespace twin::run {
 
 struct ComputedModel {
   ModelConfig config;
-  std::filesystem::path weights;  // a model directory; empty: dummy weights
+  std::filesystem::path weights;  // a model directory; empty = dummy weights
 };
 
 struct ModelArgument {
@@ -18,14 +18,15 @@ struct ModelArgument {
   // A model directory, the path of its config.json, or with dummy weights the name of a preset.
   std::string model;
   bool dummy_weights = false;
-  std::string dummy_option = {};  // how the user asks for dummy weights; empty: not offered
+  std::string dummy_option = {};  // how the user asks for dummy weights; empty = not offered
 };
 
-// The one way from a model's name to a model for `run`, `generate`, `bench` and `profile`. Reads
+// Finds the model of that name; `run`, `generate`, `bench` and `profile` use no other way. Reads
 // the config, not the weights. A preset is computed as its family usually is
-// (exec/model/shape_config.h).
-// Throws InputError: a preset where weights are needed, a config file of another name (usage); a
-// missing or damaged config, a directory that lacks weights, a model that is not computed (data).
+// (exec/model/model_config.h).
+// Throws InputError for a preset if weights are needed and for a config file of another name
+// (usage), and for a missing or damaged config, a directory without weights, and a model that
+// cannot be computed (data).
 ComputedModel ReadServedModel(const ModelArgument& argument);
 
 }  // namespace twin::run

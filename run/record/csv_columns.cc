@@ -27,7 +27,7 @@ constexpr std::array kRequests = {
         "(c - f) / (n - 1), rounded to 1 ns; completed requests with n > 1 whose tokens are "
         "streamed"},
     TableColumn{"e2el_ms", "ms", "c - a; completed requests only"},
-    TableColumn{"max_itl_ms", "ms", "longest gap between two of its tokens; n > 1, streamed"},
+    TableColumn{"max_itl_ms", "ms", "longest ITL of the request; n > 1, streamed"},
     TableColumn{"status", "",
                 "completed, rejected or cancelled; waiting, running or swapped where the run ended "
                 "before the request did"},

@@ -15,15 +15,15 @@ struct TableColumn {
 };
 
 std::span<const TableColumn> RequestColumns();  // requests.csv
-// Further ones of requests.csv where the system has a boundary.
+// Further columns of requests.csv if the system has a boundary.
 std::span<const TableColumn> BoundaryColumns();
 std::span<const TableColumn> StepColumns();  // steps.csv
-// Further ones of requests.csv, steps.csv and parts.csv where the system has several replicas.
+// Further columns of requests.csv, steps.csv and parts.csv if the system has several replicas.
 std::span<const TableColumn> ReplicaColumns();
 std::span<const TableColumn> SeriesColumns();  // series.csv
 std::span<const TableColumn> PartColumns();    // parts.csv
 
-// What a run's tables hold beside the columns of every run.
+// Columns that a run's tables have beside the columns of every run.
 struct FurtherColumns {
   bool boundary = false;  // BoundaryColumns(), of requests
   bool replica = false;   // ReplicaColumns(), of requests, steps and parts

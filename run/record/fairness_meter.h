@@ -13,7 +13,7 @@
 namespace twin {
 
 struct FairnessConfig {
-  // Units of service charged per token; the defaults are those of VTC.
+  // Units of service charged per token; the defaults are VTC's.
   std::int64_t input_weight = 1;
   std::int64_t output_weight = 2;
 };
@@ -52,7 +52,7 @@ class FairnessMeter : public RunListener {
     std::int32_t prompt_served = 0;  // prompt tokens charged so far
     bool waiting = true;
   };
-  // While both tenants of a pair are backlogged: the range of their difference in service.
+  // Range of the difference in service between two tenants while both are backlogged.
   struct Window {
     bool open = false;
     std::int64_t low = 0;

@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "run/record/ratio.h"
-
 namespace twin {
 
 GroupMeter::GroupMeter(const std::vector<MeteredGroup>& groups,

@@ -1,4 +1,4 @@
-// Groups of replicas that differ, each by itself.
+// Metrics of each group of replicas, for groups that differ.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,12 @@ namespace twin {
 
 struct MeteredGroup {
   std::int32_t replicas = 1;
-  std::int32_t kv_blocks = 0;  // usable ones of a replica
+  std::int32_t kv_blocks = 0;  // usable blocks of a replica
 };
 
-// A request is its last replica's: the one that decodes it, where others prefill. Those that were
-// never admitted are nobody's. Requests count if they lie in the measured window, steps always.
+// A request belongs to its last replica: the one that decodes it, if another one prefills it. A
+// request that was never admitted belongs to no group. Requests count if they lie in the measured
+// window, steps always.
 // Rates are over the run's RateWindow.
 // Memory: constant per group and replica. Cost: constant per step and request.
 class GroupMeter : public RunListener {

@@ -6,11 +6,11 @@
 namespace twin {
 namespace {
 
-// Of a slice: more are sorted together outside the nearer caches.
+// Larger slices would leave the nearer caches when they are sorted.
 constexpr std::size_t kEntriesPerSlice = 2048;
 
-// How far to shift times that lie at most `length` after the first one, so that at most `most`
-// further values remain.
+// Number of bits by which times of at most `length` after the first one are shifted, so that at
+// most `most` further values remain.
 int ShiftTo(std::uint64_t length, std::uint64_t most) {
   int shift = 0;
   while (length >> shift > most) ++shift;
@@ -33,9 +33,10 @@ void LogPlayer::Show(std::span<const LogPage> pages) {
   }
 }
 
-// Entries come evenly over the time of a window, so that equal spans of time hold about as many:
-// sorted into such spans first, in the order of the pages, and then in each span, they cost a
-// constant time each. That is done twice, because all entries together are in no cache.
+// Entries are spread evenly over a window, so that equal spans of time hold about as many of them.
+// Distributing entries to spans, in the order of the pages, and then sorting each span costs
+// constant time per entry. This is done twice, first by slices, because all entries together fit in
+// no cache.
 void LogPlayer::Slice(std::span<const LogPage> pages) {
   TimePoint first = kTimeNever;
   TimePoint last = TimePoint::min();

@@ -1,4 +1,4 @@
-// Shows what logs have taken down, replica by replica, in the order of time.
+// Passes the events that logs hold, replica by replica, to listeners in the order of time.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "run/record/log_page.h"
+#include "run/record/replica_log.h"
 #include "run/record/run_listener.h"
 
 namespace twin {
 
-// Gives the listeners, which it borrows, what Serve would have given them, in the same order.
-// Memory: of the pages that are shown together.
+// Calls the listeners, which it borrows, as Serve would have done, in the same order. Memory: in
+// proportion to the pages that are shown together.
 class LogPlayer {
  public:
   explicit LogPlayer(std::span<RunListener* const> listeners)
@@ -20,12 +20,13 @@ class LogPlayer {
 
   [[nodiscard]] std::span<RunListener* const> listeners() const { return listeners_; }
 
-  // Shows all instants. REQUIRES: the pages are in the order of their replicas, with the arrivals
-  // anywhere, and none that is still to come holds anything earlier than they.
+  // Shows all instants of the pages. REQUIRES: the pages are in the order of their replicas, with
+  // the arrivals anywhere, and no later call has an instant earlier than these.
   void Show(std::span<const LogPage> pages);
 
  private:
-  // A copy of an entry: in the order of time, each entry would come from another place.
+  // A copy of an entry, made so that reading entries in the order of time stays in one place of the
+  // memory.
   struct Place {
     LogPage::Entry entry;
     std::uint32_t page = 0;
@@ -38,22 +39,22 @@ class LogPlayer {
 
   // Copies all entries of the pages to slices_.
   void Slice(std::span<const LogPage> pages);
-  // Fills places_ with those of a slice, in order.
+  // Fills places_ with the places of a slice, in order.
   void Order(std::span<const Place> slice);
   static void SortSpan(std::span<Place> places);
   // Shows places_.
   void ShowPlaces(std::span<const LogPage> pages);
-  // Shows entries of one time and round.
+  // Shows the entries of one time and round.
   void ShowInstant(std::span<const LogPage> pages, std::span<const Place> places);
   void PassTo(TimePoint now);
-  // Repeats the calls of the instant that its events caused, or those that its plans caused.
+  // Repeats the calls that the events of the instant caused, or the calls that its plans caused.
   void Repeat(const LogPage& page, const LogPage::Entry& entry, bool by_plans);
 
   std::vector<RunListener*> listeners_;
-  std::vector<std::vector<Place>> slices_;  // of time: each holds entries that are sorted in caches
+  std::vector<std::vector<Place>> slices_;  // by time; the entries of one are sorted in the caches
   std::vector<Place> places_;
-  std::vector<std::uint32_t> ends_;  // in places_: of spans of time
-  Load load_;                        // of all replicas, between the instants that were shown
+  std::vector<std::uint32_t> ends_;  // ends of spans of time, in places_
+  Load load_;                        // load of all replicas, between the instants that were shown
   TimePoint load_since_ = TimePoint::min();
 };
 

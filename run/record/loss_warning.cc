@@ -23,7 +23,7 @@ std::int64_t CountOf(const Summary& summary, std::string_view name) {
   return summary.Find(name) == nullptr ? 0 : static_cast<std::int64_t>(summary.Number(name));
 }
 
-// Says whose latencies are told, where many clients have none.
+// Says which clients the latencies cover, if many clients got no answer.
 std::string UnansweredText(const Summary& summary) {
   const SummaryValue* const share = summary.Find("unanswered_share");
   const std::int64_t left = CountOf(summary, "cancelled") + CountOf(summary, "unfinished");

@@ -1,4 +1,4 @@
-// What a run lost without failing: requests without an answer and outputs that were cut.
+// Warnings about losses of a run that did not fail: requests without an answer, and cut outputs.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace twin {
 
-// One line for the user with counts and reasons; empty if nothing was lost. `summary` is that of a
+// One line for the user with counts and reasons; empty if nothing was lost. `summary` comes from a
 // MetricsCollector.
 std::string LossWarning(const Summary& summary);
 
-// One line where most of the slowest 1 % of the TTFTs are of requests that arrived together at
-// first; empty otherwise. Such a tail tells of the start, not of the load.
+// One line if most of the slowest 1 % of the TTFTs belong to requests that arrived together at
+// first; empty otherwise. Such a tail describes the start, not the load.
 std::string BurstWarning(const Summary& summary);
 
-// One line where a p99 is of fewer than 100 requests, and so close to their maximum.
+// One line if a p99 is taken over fewer than 100 requests, and so is close to their maximum.
 std::string FewRequestsNote(const Summary& summary);
 
 }  // namespace twin

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
+#include <iterator>
 #include <map>
 
 #include "core/step_parts.h"
@@ -23,12 +24,11 @@ constexpr std::array kLatencies = {
                     "t_i - t_(i-1), i >= 2"},
     LatencyQuantity{"e2el", "end-to-end latency of a completed request", "c - a"},
     LatencyQuantity{"queue", "queueing delay of a completed request", "s - a"},
-    LatencyQuantity{"longest_itl", "longest stall of a request with n >= 2",
-                    "max_i (t_i - t_(i-1))"},
+    LatencyQuantity{"longest_itl", "longest ITL of a request with n >= 2", "max_i (t_i - t_(i-1))"},
 };
 
-// Where the system has a boundary between clients and engine, and where clients wait for a limit of
-// their own.
+// Latencies of systems with a boundary between clients and engine, and of clients that wait for a
+// limit of their own.
 constexpr std::array kFurtherLatencies = {
     LatencyQuantity{"engine_ttft", "time to first token at the engine; with system.boundary only",
                     "f' - r"},
@@ -63,31 +63,33 @@ constexpr std::array kStatistics = {
     Statistic{"max", "maximum", 0},
 };
 
-constexpr std::array<std::string_view, 25> kHeadline = {"completed",
-                                                        "rejected",
-                                                        "cancelled",
-                                                        "unanswered_share",
-                                                        "mean_ttft_ms",
-                                                        "p50_ttft_ms",
-                                                        "p99_ttft_ms",
-                                                        "mean_tpot_ms",
-                                                        "p99_tpot_ms",
-                                                        "mean_itl_ms",
-                                                        "p99_itl_ms",
-                                                        "mean_e2el_ms",
-                                                        "p99_e2el_ms",
-                                                        "request_throughput",
-                                                        "request_goodput",
-                                                        "output_throughput",
-                                                        "mean_kv_used_share",
-                                                        "max_kv_used_share",
-                                                        "prefix_hit_share",
-                                                        "preemptions",
-                                                        "swaps",
-                                                        "mean_batch_tokens",
-                                                        "steps",
-                                                        "run_seconds",
-                                                        "digest"};
+constexpr std::string_view kHeadline[] = {
+    "completed",
+    "rejected",
+    "cancelled",
+    "unanswered_share",
+    "mean_ttft_ms",
+    "p50_ttft_ms",
+    "p99_ttft_ms",
+    "mean_tpot_ms",
+    "p99_tpot_ms",
+    "mean_itl_ms",
+    "p99_itl_ms",
+    "mean_e2el_ms",
+    "p99_e2el_ms",
+    "request_throughput",
+    "request_goodput",
+    "output_throughput",
+    "mean_kv_used_share",
+    "max_kv_used_share",
+    "prefix_hit_share",
+    "preemptions",
+    "swaps",
+    "mean_batch_tokens",
+    "steps",
+    "run_seconds",
+    "digest",
+};
 
 // Plain keys, in the order of summary.json; latencies stand between the two lists.
 const std::vector<Metric>& RequestCounts() {
@@ -157,7 +159,7 @@ const std::vector<Metric>& NormalizedLatencies() {
 
 const std::vector<Metric>& Work() {
   static const std::vector<Metric> metrics = {
-      {"stalls", "tokens", "gaps between tokens longer than metrics.stall_threshold_s",
+      {"stalls", "tokens", "ITLs longer than metrics.stall_threshold_s",
        "count of itl > threshold"},
       {"steps", "steps", "steps that ended, those without work too", ""},
       {"preemptions", "preemptions", "requests that lost their memory while running",
@@ -188,7 +190,7 @@ const std::vector<Metric>& Work() {
   return metrics;
 }
 
-// Of time and memory.
+// Metrics of time and memory.
 const std::vector<Metric>& Use() {
   static const std::vector<Metric> metrics = {
       {"run_seconds", "s", "the run's clock at its last event; 0 is the start of the run", ""},
@@ -218,8 +220,8 @@ const std::vector<Metric>& Use() {
   return metrics;
 }
 
-// Of devices, tenants and replicas, and what a summary ends with.
-const std::vector<Metric>& OfSystem() {
+// Metrics of devices, tenants and replicas, and the last keys of a summary.
+const std::vector<Metric>& SystemMetrics() {
   static const std::vector<Metric> metrics = {
       {"devices", "devices", "devices of all replicas, groups and pools", ""},
       {"request_throughput_per_device", "requests/s", "request_throughput of one device",
@@ -274,7 +276,7 @@ const std::vector<Metric>& OfSystem() {
   return metrics;
 }
 
-// Of real, emulated and served runs, before `interrupted`.
+// Adds the metrics of real, emulated and served runs, which stand before `interrupted`.
 void AddRealRunMetrics(std::vector<Metric>& metrics) {
   constexpr std::array<std::string_view, kMeasuredPartCount> kWhat = {
       "from planning, or the end of the step before, to the device's begin",
@@ -340,7 +342,7 @@ std::vector<Metric> MakeCatalog() {
   all.insert(all.end(), NormalizedLatencies().begin(), NormalizedLatencies().end());
   all.insert(all.end(), Work().begin(), Work().end());
   all.insert(all.end(), Use().begin(), Use().end());
-  for (const Metric& metric : OfSystem()) {
+  for (const Metric& metric : SystemMetrics()) {
     if (metric.name == "interrupted") AddRealRunMetrics(all);
     all.push_back(metric);
   }
@@ -352,7 +354,7 @@ struct LatencyStatistic {
   const Statistic* statistic = nullptr;
 };
 
-// What the key STATISTIC_LATENCY_ms stands for; nothing for other keys.
+// Latency and statistic of the key STATISTIC_LATENCY_ms; nothing for other keys.
 std::optional<LatencyStatistic> FindLatency(std::string_view key) {
   for (const auto latencies : {LatencyQuantities(), FurtherLatencies()}) {
     for (const LatencyQuantity& latency : latencies) {
@@ -364,7 +366,7 @@ std::optional<LatencyStatistic> FindLatency(std::string_view key) {
   return std::nullopt;
 }
 
-// KEY of PREFIX_N_KEY and PREFIX_others_KEY; any other name as it is.
+// KEY of PREFIX_N_KEY and PREFIX_others_KEY; any other name unchanged.
 std::string_view WithoutNumber(std::string_view prefix, std::string_view name) {
   constexpr std::string_view kOthers = "others_";
   if (!name.starts_with(prefix)) return name;
@@ -429,10 +431,11 @@ bool IsByTenant(std::string_view name) {
 }
 
 bool IsByGroup(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kOfReplicas = {
-      "replicas",  "kv_blocks", "steps", "computed_prefill_tokens", "computed_decode_tokens",
-      "busy_share"};
-  return std::ranges::find(kOfReplicas, name) != kOfReplicas.end() || IsByTenant(name);
+  constexpr std::string_view kOfReplicas[] = {
+      "replicas",   "kv_blocks", "steps", "computed_prefill_tokens", "computed_decode_tokens",
+      "busy_share",
+  };
+  return std::ranges::find(kOfReplicas, name) != std::end(kOfReplicas) || IsByTenant(name);
 }
 
 std::span<const std::string_view> HeadlineMetrics() { return kHeadline; }

@@ -1,4 +1,4 @@
-// What every key of summary.json means: the one place that knows names, units and formulas.
+// Meaning of every key of summary.json: the one place that knows names, units and formulas.
 #pragma once
 
 #include <optional>
@@ -22,21 +22,21 @@ struct Metric {
 //
 // Symbols of formulas, for one request: a = arrival, s = first scheduled, f = first token,
 // c = last token, both at the client, r, f', c' = the same moments at the engine, n = output
-// tokens, t_i = time of output token i, w = how long its client held it back before a.
+// tokens, t_i = time of output token i, w = time for which its client held it back before a.
 const std::vector<Metric>& MetricCatalog();
 
-// A metric by the key it has here: other programs call itl tbt, time between tokens
-// (p99_tbt_ms is p99_itl_ms). Any other name stays as it is.
+// The key of a metric: replaces tbt (time between tokens), the name of other programs for itl
+// (p99_tbt_ms becomes p99_itl_ms). Any other name stays as it is.
 std::string MetricKey(std::string_view name);
 
-// The entry of a key, that of KEY for tenant_N_KEY and group_N_KEY; nullopt for names that no run
-// writes.
+// The entry of a key; for tenant_N_KEY and group_N_KEY the entry of KEY. nullopt for names that no
+// run writes.
 std::optional<Metric> FindMetric(std::string_view name);
 
-// Whether a key also appears as tenant_N_KEY where metrics.by_tenant is set.
+// Whether a key also appears as tenant_N_KEY if metrics.by_tenant is set.
 bool IsByTenant(std::string_view name);
-// Whether a key also appears as group_N_KEY where the system has replica_groups: those of
-// IsByTenant, and what the replicas of a group did.
+// Whether a key also appears as group_N_KEY if the system has replica_groups: the keys of
+// IsByTenant, and keys on the work of the group's replicas.
 bool IsByGroup(std::string_view name);
 
 // Keys that `run` and `compare` print unless told otherwise.
@@ -49,24 +49,24 @@ struct LatencyQuantity {
   std::string_view formula;
 };
 std::span<const LatencyQuantity> LatencyQuantities();
-// Those of runs with a boundary or with clients that wait for a limit of their own.
+// Latencies of runs with a boundary, or with clients that wait for a limit of their own.
 std::span<const LatencyQuantity> FurtherLatencies();
 
 struct Statistic {
   std::string_view name;
   std::string_view what;
-  // A bound on the statistic promises something to the clients: to this share of them at most it
-  // may fail to answer. A p99 promises an answer to 99 %; a mean is taken like a p99.
+  // Largest share of clients without an answer at which a bound on the statistic can hold. A p99
+  // promises an answer to 99 % of the clients; a mean is treated like a p99.
   double unanswered_max;
 };
 std::span<const Statistic> Statistics();
 
 // The share of clients without an answer that a bound from above on a latency tolerates.
 struct UnansweredLimit {
-  std::string share;  // the key of the share that got no answer: of all, a tenant, or a group
+  std::string share;  // the key of the share without an answer, for all, a tenant, or a group
   double max = 0;     // Statistic::unanswered_max
 };
-// Nothing for metrics that are no latency.
+// The limit for a latency; nothing for other metrics.
 std::optional<UnansweredLimit> FindUnansweredLimit(std::string_view name);
 
 }  // namespace twin

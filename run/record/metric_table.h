@@ -34,7 +34,7 @@ std::vector<MetricRow> MetricRows(std::span<const NamedSummary> runs,
 std::vector<std::string> MetricNames(std::span<const NamedSummary> runs);
 
 // A value for people: whole counts, four significant digits of measured numbers (all digits before
-// the point), "-" for what is undefined or nullptr.
+// the point), "-" for an undefined value or nullptr.
 std::string DisplayText(const SummaryValue* value);
 
 // Aligned columns: metric, unit, then a column per run, and from the second run on a column with
@@ -42,13 +42,13 @@ std::string DisplayText(const SummaryValue* value);
 void WriteTable(std::ostream& out, std::span<const NamedSummary> runs,
                 std::span<const std::string> names);
 
-// The same as CSV: numbers in the shortest form that reads back equal, empty cells for undefined
-// ones.
+// The table as CSV: numbers in the shortest form that reads back equal, empty cells for undefined
+// numbers.
 void WriteCsv(std::ostream& out, std::span<const NamedSummary> runs,
               std::span<const std::string> names);
 
 // Rows of text in columns as wide as their widest cell: the first `left` columns are aligned to
-// the left, the others to the right. REQUIRES: all rows are equally long.
+// the left, the remaining ones to the right. REQUIRES: all rows are equally long.
 void WriteAligned(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
                   std::size_t left);
 

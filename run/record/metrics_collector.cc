@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "run/record/ratio.h"
-
 namespace twin {
 
 void MetricsCollector::OnArrived(TimePoint now, const RequestLife& life) {
@@ -115,7 +113,7 @@ void MetricsCollector::SummariseTenants(Summary& summary, const RateWindow& wind
     metrics.SummariseCounts(summary, prefix, window);
     metrics.SummariseLatencies(summary, prefix, nullptr);
   };
-  RequestMetrics others(config_.OfRequests());
+  RequestMetrics others(config_.RequestConfig());
   for (const auto& [tenant, metrics] : tenants_) {
     if (names.contains(tenant)) {
       summarise(fmt::format("tenant_{}_", tenant), metrics);
@@ -127,7 +125,7 @@ void MetricsCollector::SummariseTenants(Summary& summary, const RateWindow& wind
 }
 
 RequestMetrics& MetricsCollector::Tenant(std::uint32_t tenant) {
-  return tenants_.try_emplace(tenant, config_.OfRequests()).first->second;
+  return tenants_.try_emplace(tenant, config_.RequestConfig()).first->second;
 }
 
 void MetricsCollector::SummariseWork(Summary& summary) const {

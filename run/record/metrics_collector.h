@@ -17,31 +17,30 @@ namespace twin {
 struct MetricsConfig {
   ServiceGoal goal;
   Duration stall_threshold = Duration{100'000'000};  // a longer ITL is a stall
-  std::int32_t kv_blocks = 0;                        // usable device blocks, of all replicas
+  std::int32_t kv_blocks = 0;                        // usable device blocks of all replicas
   std::int32_t replicas = 1;
   bool by_tenant = false;     // also summarise by tenant
   bool boundary = false;      // also summarise the engine's side
   bool client_waits = false;  // clients have a limit of requests in flight, for which they wait
   bool streamed = true;       // clients get tokens one by one; false: answers in one piece
 
-  [[nodiscard]] RequestMetrics::Config OfRequests() const {
+  [[nodiscard]] RequestMetrics::Config RequestConfig() const {
     return {goal, boundary, client_waits, streamed};
   }
 };
 
-// A summary names so many tenants at most: those with the most requests, the smaller number first
-// among equals. All others together are one further entry, tenant_others.
+// Largest number of tenants that a summary names: the tenants with the most requests, the smaller
+// number first among equals. All remaining tenants together are the entry tenant_others.
 inline constexpr std::size_t kTenantsNamed = 20;
 
-// Requests and gaps between tokens count if their request lies in the measured window of the
-// RequestTracker; steps, load and time always count. Averages over time run from the first instant
-// to the latest.
+// Requests and ITLs count if their request lies in the measured window of the RequestTracker;
+// steps, load and time always count. Averages over time run from the first instant to the latest.
 //
 //   preemption overhead  recomputed tokens / computed tokens (padding counts as neither)
 //   busy                 the union of all steps' times, as a share of the run; with several
 //                        replicas the mean over them
 //   KV share             blocks held or reserved / usable blocks
-//   stalls               gaps between tokens longer than the threshold; undefined unless streamed
+//   stalls               ITLs longer than the threshold; undefined unless streamed
 //
 // Memory: constant per tenant. All keys: metric_catalog.h; definitions of request metrics:
 // request_metrics.h.
@@ -49,7 +48,7 @@ class MetricsCollector : public RunListener {
  public:
   explicit MetricsCollector(const MetricsConfig& config)
       : config_(config),
-        requests_(config.OfRequests()),
+        requests_(config.RequestConfig()),
         work_(static_cast<std::size_t>(config.replicas)) {}
 
   void OnArrived(TimePoint now, const RequestLife& life) override;
@@ -58,7 +57,7 @@ class MetricsCollector : public RunListener {
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
   void OnEnded(const RequestLife& life) override;
 
-  // All metrics up to now. Names are those of vLLM's benchmark where it has one.
+  // All metrics up to now. Names follow vLLM's benchmark where it has one.
   [[nodiscard]] Summary Summarise() const;
 
  private:

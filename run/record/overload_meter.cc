@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kSureZ = 3;
 constexpr double kDoubtfulZ = 1;
-constexpr double kSlopeMin = 0.01;      // of the arrival rate
-constexpr double kTurnedAwayMax = 0.1;  // of the arrivals
+constexpr double kSlopeMin = 0.01;      // as a share of the arrival rate
+constexpr double kTurnedAwayMax = 0.1;  // as a share of the arrivals
 constexpr std::int64_t kArrivalsMin = 20;
 constexpr std::size_t kWindows = 50;
 constexpr std::size_t kWindowsMin = 10;
@@ -22,7 +22,7 @@ constexpr double kFillShare = 0.1;
 
 struct Trend {
   double slope = 0;      // per value
-  double deviation = 0;  // of an increment
+  double deviation = 0;  // standard deviation of an increment
 };
 
 bool IsTurnedAwayByLoad(const RequestLife& life) {
@@ -57,7 +57,7 @@ Trend FitTrend(std::span<const double> values) {
 
 }  // namespace
 
-Overload TrendOf(std::span<const double> backlog, double spacing_s, double rate) {
+Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double rate) {
   CHECK(backlog.size() >= 3);
   const Trend trend = FitTrend(backlog);
   const bool grows = trend.slope / spacing_s > kSlopeMin * rate;
@@ -101,7 +101,7 @@ void OverloadMeter::OnEnded(const RequestLife& life) {
   if (life.status == RequestStatus::kCompleted) ++end.completions;
   if (life.status == RequestStatus::kCancelled) ++cancelled_;
   if (IsTurnedAwayByLoad(life)) ++turned_away_;
-  if (life.status == RequestStatus::kRejected) return;  // at once: it says nothing on times
+  if (life.status == RequestStatus::kRejected) return;  // ended at once: no time in the system
   Bin& arrival = BinOf(life.arrival);
   ++arrival.ended_arrivals;
   arrival.time_in_system += Seconds(life.ended - life.arrival);
@@ -129,7 +129,7 @@ double OverloadMeter::completed_rate() const {
   return (CompletionsUntil(end) - CompletionsUntil(end - half)) / half;
 }
 
-// When the system had filled, in seconds.
+// Time at which the system had filled, in seconds.
 double OverloadMeter::FilledAt() const {
   const double begin = Seconds(first_arrival_);
   const double length = Seconds(last_arrival_) - begin;
@@ -144,7 +144,7 @@ double OverloadMeter::FilledAt() const {
   return begin + std::clamp(2 * early, kFillShare * length, length / 2);
 }
 
-// By three standard deviations of a count.
+// Compares with three standard deviations of a count.
 bool OverloadMeter::Exceeds(std::int64_t count, double share) const {
   const double allowed = share * static_cast<double>(arrived_);
   return static_cast<double>(count) > allowed + kSureZ * std::sqrt(allowed);
@@ -173,7 +173,7 @@ Overload OverloadMeter::VerdictOfBacklog() const {
     if (bin >= first && (bin - first) % bins == 0) backlog.push_back(waiting);
     waiting += bins_[bin].arrivals - bins_[bin].departures;
   }
-  return TrendOf(backlog, SecondsPerBin() * static_cast<double>(bins), offered_rate());
+  return EstimateTrend(backlog, SecondsPerBin() * static_cast<double>(bins), offered_rate());
 }
 
 void OverloadMeter::Summarise(Summary& summary) const {

@@ -22,19 +22,19 @@ enum class Overload : std::uint8_t { kNo, kUndecided, kYes };
 // second: overloaded if z > 3 and the slope exceeds 1 % of the rate, undecided if 1 < z. At exactly
 // capacity z has a standard deviation of 1.1.
 // REQUIRES: at least three values.
-Overload TrendOf(std::span<const double> backlog, double spacing_s, double rate);
+Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double rate);
 
-// Watches arrivals and departures. Only the time up to the last arrival counts, as the drain after
-// it tells nothing; neither does the time in which the system fills: the first tenth of the
-// arrivals, or twice the time that requests of that tenth took, at most half of the time. With
-// fewer than 20 arrivals or 10 windows in the rest, the answer is undecided.
+// Watches arrivals and departures. The time after the last arrival does not count, nor does the
+// time in which the system fills: the first tenth of the arrivals, or twice the time that requests
+// of that tenth took, at most half of the time. With fewer than 20 arrivals or 10 windows in the
+// rest, the answer is undecided.
 //
 // Clients that give up, and a full system that turns them away, keep the backlog of an overloaded
-// system short. Turned away by load are those that are rejected as `overloaded`, and those that are
+// system short. Requests count as turned away by load if they are rejected as `overloaded`, or
 // cancelled after they have waited for at least half of their time. If significantly more than 10 %
-// of the arrivals are, the answer is yes; if significantly more than 1 % are, or are cancelled for
-// any reason, it is undecided rather than no.
-// Memory: constant. Cost: constant per request.
+// of the arrivals are turned away, the answer is yes. If significantly more than 1 % are turned
+// away, or cancelled for any reason, it is undecided rather than no. Memory: constant. Cost:
+// constant per request.
 class OverloadMeter : public RunListener {
  public:
   OverloadMeter();
@@ -56,15 +56,15 @@ class OverloadMeter : public RunListener {
 
   struct Bin {
     std::int32_t arrivals = 0;
-    std::int32_t departures = 0;      // in any way
-    std::int32_t completions = 0;     // of them
-    std::int32_t ended_arrivals = 0;  // of this bin's arrivals; without those that were rejected
-    double time_in_system = 0;        // their sum, in seconds
+    std::int32_t departures = 0;      // requests that left in any way
+    std::int32_t completions = 0;     // departures with a whole answer
+    std::int32_t ended_arrivals = 0;  // arrivals of this bin that have ended, without rejected ones
+    double time_in_system = 0;        // sum over the ended arrivals, in seconds
   };
 
   Bin& BinOf(TimePoint time);
   [[nodiscard]] double SecondsPerBin() const { return Seconds(width_); }
-  // Up to a time in seconds, a part of a bin in proportion.
+  // Completions before a time in seconds; a part of a bin counts in proportion.
   [[nodiscard]] double CompletionsUntil(double seconds) const;
   [[nodiscard]] double FilledAt() const;
   // Whether a count of arrivals exceeds a share of them by more than chance explains.
@@ -72,10 +72,10 @@ class OverloadMeter : public RunListener {
   [[nodiscard]] Overload VerdictOfBacklog() const;
 
   std::vector<Bin> bins_;
-  Duration width_{1'000'000};  // of a bin; doubled when a run gets longer
+  Duration width_{1'000'000};  // width of a bin; doubled when a run gets longer
   std::int64_t arrived_ = 0;
   std::int64_t cancelled_ = 0;
-  std::int64_t turned_away_ = 0;  // by load
+  std::int64_t turned_away_ = 0;  // turned away by load
   TimePoint first_arrival_ = kTimeNever;
   TimePoint last_arrival_ = kTimeZero;
 };

@@ -28,7 +28,7 @@ void PlanDigest::OnTransfer(TimePoint /*now*/, const KvTransfer& transfer) {
 std::uint64_t PlanDigest::value() const {
   std::uint64_t folded = 0;
   for (const Chain& chain : chains_) {
-    // Plans tell their replica, so that one that has done nothing can be passed over.
+    // Plans encode their replica, so that a replica that has done nothing can be passed over.
     if (&chain != &chains_.front() && chain == Chain{}) continue;
     folded = MixWords(chain.even ^ folded, chain.odd);
   }

@@ -9,8 +9,8 @@
 // mixing step of wyhash, Wang Yi). Two lanes take the pairs of words in turn, so that one
 // multiplication overlaps the next.
 //
-// Each replica has two lanes of its own: when one plans in relation to another follows from the
-// events, and is no decision. So replicas can be followed one after the other, or several at once.
+// Each replica has two lanes of its own: whether one replica plans before another follows from the
+// events and is no decision. So replicas can be followed one after the other, or several at once.
 //
 // Easy to get wrong:
 // - Lists need their lengths in the encoding, or two different plans can give the same words.
@@ -27,18 +27,17 @@
 #include <vector>
 
 #include "core/hash.h"
-#include "core/hex.h"
 #include "run/record/plan_encoding.h"
 #include "run/record/run_observer.h"
 
 namespace twin {
 
-// The same value on every machine, compiler and day. Cost: about 1 ns per work item. Memory:
-// constant per replica.
+// Digest of the plans shown to it, equal on every machine, compiler and day. Cost: about 1 ns per
+// work item. Memory: constant per replica.
 class PlanDigest : public RunObserver {
  public:
-  // Several threads may show it plans at once, those of a replica one, if their replicas are among
-  // so many. Others are added when they plan.
+  // Replicas from 0 to `replicas` - 1 may be shown from several threads at once, each from one
+  // thread at a time. Further replicas are added when they plan.
   explicit PlanDigest(std::int32_t replicas = 1) : chains_(static_cast<std::size_t>(replicas)) {}
 
   void OnInstant(const Instant& /*instant*/) override {}
@@ -46,7 +45,8 @@ class PlanDigest : public RunObserver {
   // Counts for the replica that receives it.
   void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
 
-  // Of the lanes of the first replica and of each other one that did anything, and of plans().
+  // Hash of the lanes of the first replica and of each further replica that did anything, and of
+  // plans().
   [[nodiscard]] std::uint64_t value() const;
   [[nodiscard]] std::uint64_t plans() const;
   // value() as 16 lower-case hexadecimal digits.

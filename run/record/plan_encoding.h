@@ -1,4 +1,4 @@
-// The canonical encoding of a plan's decisions: plans are the same if their encodings are equal.
+// The canonical encoding of a plan's decisions: decisions are equal if their encodings are.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
 template <class Sink>
 void EncodePlan(const StepPlan& plan, Sink&& sink);
 
-// The same for a transfer between replicas:
+// Encodes a transfer between replicas in the same way:
 //
 //                [request | from]                [to | start]
 //                [tokens | blocks]               9
@@ -74,8 +74,8 @@ inline constexpr WorkItem kPlainDecode{
     .request = {}, .start = 0, .tokens = 1, .phase = Phase::kDecode, .emits = true};
 inline constexpr std::uint64_t kPlainDecodeWord = 1 + (std::uint64_t{3} << 62);
 
-// True if AnySizeWord(item) is kPlainDecodeWord. Nearly all items are such, and this takes less
-// time: the members from `tokens` to `emits` are compared as bytes.
+// True if AnySizeWord(item) is kPlainDecodeWord, as for nearly all items. Compares the members from
+// `tokens` to `emits` as bytes, which takes less time than computing the word.
 inline bool IsPlainDecode(const WorkItem& item) {
   constexpr std::size_t kBegin = offsetof(WorkItem, tokens);
   constexpr std::size_t kSize = offsetof(WorkItem, emits) + sizeof(item.emits) - kBegin;

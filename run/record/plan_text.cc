@@ -40,7 +40,7 @@ std::string Text(const KvOperation& op) {
   return text;
 }
 
-// With everything that the short notation leaves out.
+// An element with everything that the short notation leaves out.
 std::string FullText(const WorkItem& item) {
   return Text(item) + " at " + std::to_string(item.start) + (item.emits ? " emits" : "");
 }

@@ -26,7 +26,7 @@ struct PlanDifference {
   bool operator==(const PlanDifference&) const = default;
 };
 
-// Compares the decisions: the fields that plan_encoding.h encodes, and no others.
+// Compares the decisions: exactly the fields that plan_encoding.h encodes.
 std::optional<PlanDifference> FirstDifference(const StepPlan& left, const StepPlan& right);
 
 }  // namespace twin

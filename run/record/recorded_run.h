@@ -22,7 +22,7 @@ class RecordedRun : public RunObserver {
     std::vector<std::vector<BlockKey>> prefix_keys;
     std::vector<StepPlan> plans;               // launched at this instant
     std::vector<KvTransfer> transfers;         // begun at this instant
-    std::vector<std::vector<BlockId>> blocks;  // of their spans
+    std::vector<std::vector<BlockId>> blocks;  // memory of the transfers' spans
   };
 
   RecordedRun() = default;
@@ -30,9 +30,9 @@ class RecordedRun : public RunObserver {
   RecordedRun& operator=(const RecordedRun&) = delete;
 
   void OnInstant(const Instant& instant) override;
-  // REQUIRES: an instant before.
+  // Adds a plan to the latest instant. REQUIRES: there is an instant.
   void OnPlan(TimePoint now, const StepPlan& plan) override;
-  // REQUIRES: likewise.
+  // Adds a transfer to the latest instant. REQUIRES: there is an instant.
   void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
 
   [[nodiscard]] const std::deque<Moment>& moments() const { return moments_; }

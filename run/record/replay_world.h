@@ -23,9 +23,8 @@ struct ReplayDifference {
 };
 
 // Delivers the recorded instants and compares every launched plan and begun transfer with the
-// recorded one. After the
-// first difference the replay ends: the rest of the record is about steps that this engine never
-// planned. Borrows the source.
+// recorded one. The replay ends after the first difference: the rest of the record is about steps
+// that this engine never planned. Borrows the source.
 class ReplayWorld : public World {
  public:
   explicit ReplayWorld(RecordSource& source) : source_(source) {}

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "run/record/ratio.h"
-
 namespace twin {
 void ReplicaMeter::OnStepEnded(const EndedStep& step) {
   Replica& replica = replicas_.at(static_cast<std::size_t>(step.plan.replica));

@@ -1,4 +1,4 @@
-// How evenly the replicas of a cluster were loaded.
+// Evenness of the load of a cluster's replicas.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace twin {
 
-// Watches which replica does what. Imbalance is the largest value of a replica over the mean of all
+// Counts the work of each replica. Imbalance is the largest value of a replica over the mean of all
 // replicas: 1 = all equal, N = one of N does everything.
 // Memory: constant per replica. Cost: constant per step and request.
 class ReplicaMeter : public RunListener {

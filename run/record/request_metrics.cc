@@ -8,14 +8,12 @@
 #include <string>
 #include <utility>
 
-#include "run/record/ratio.h"
-
 namespace twin {
 namespace {
 
-// Rounded to the nearest nanosecond. REQUIRES: nothing is negative.
-std::int64_t Share(Duration duration, std::int64_t parts) {
-  return (duration.count() + parts / 2) / parts;
+// `duration` divided by `parts`, rounded to the nearest nanosecond. REQUIRES: nothing is negative.
+Duration Share(Duration duration, std::int64_t parts) {
+  return Duration{(duration.count() + parts / 2) / parts};
 }
 
 void SummariseSketch(Summary& summary, std::string_view prefix, std::string_view metric,
@@ -72,7 +70,7 @@ RequestMetrics::Answers& RequestMetrics::Answers::operator+=(const Answers& othe
 
 void RequestMetrics::End(const RequestLife& life, const RateWindow& window) {
   if (life.measured) EndMeasured(life, window);
-  if (life.status != RequestStatus::kCompleted || !window.BeginsBeforeEndOf(life)) return;
+  if (life.status != RequestStatus::kCompleted || !window.BeginsBefore(life)) return;
   const Answers answer{
       .completed = 1,
       .good = config_.goal.Keeps(life) ? 1 : 0,
@@ -99,29 +97,29 @@ void RequestMetrics::EndMeasured(const RequestLife& life, const RateWindow& wind
   cut_outputs_ += life.output_cut ? 1 : 0;
   cached_tokens_ += life.cached_tokens;
   const Duration latency = life.last_received() - life.arrival;
-  e2el_.Insert(latency.count());
+  Insert(kE2el, latency);
   const TimePoint queued = config_.boundary ? life.reached : life.arrival;
-  if (life.scheduled != kTimeNever) queue_.Insert((life.scheduled - queued).count());
+  if (life.scheduled != kTimeNever) Insert(kQueue, life.scheduled - queued);
   if (config_.boundary) EndAtEngine(life);
   if (config_.client_waits) {
-    client_queue_time_.Insert(life.client_wait.count());
-    e2el_including_client_queue_.Insert((life.client_wait + latency).count());
+    Insert(kClientQueueTime, life.client_wait);
+    Insert(kE2elIncludingClientQueue, life.client_wait + latency);
   }
   if (!life.has_tokens()) return;
   const Duration ttft = life.first_received() - life.arrival;
-  ttft_.Insert(ttft.count());
-  if (life.arrival == window.begin()) burst_ttft_.Insert(ttft.count());
-  normalized_.Insert(Share(latency, life.output_tokens));
+  Insert(kTtft, ttft);
+  if (life.arrival == window.begin()) Insert(kBurstTtft, ttft);
+  Insert(kNormalized, Share(latency, life.output_tokens));
   if (!life.has_gaps()) return;
-  tpot_.Insert(Share(life.ended - life.first_token, life.output_tokens - 1));
-  longest_itl_.Insert(life.longest_gap.count());
+  Insert(kTpot, Share(life.ended - life.first_token, life.output_tokens - 1));
+  Insert(kLongestItl, life.longest_gap);
 }
 
 void RequestMetrics::EndAtEngine(const RequestLife& life) {
-  request_delay_.Insert((life.reached - life.arrival).count());
-  response_delay_.Insert(life.response_delay.count());
-  engine_e2el_.Insert((life.ended - life.reached).count());
-  if (life.has_tokens()) engine_ttft_.Insert((life.first_token - life.reached).count());
+  Insert(kRequestDelay, life.reached - life.arrival);
+  Insert(kResponseDelay, life.response_delay);
+  Insert(kEngineE2el, life.ended - life.reached);
+  if (life.has_tokens()) Insert(kEngineTtft, life.first_token - life.reached);
 }
 
 RequestMetrics::Answers RequestMetrics::InWindow(const RateWindow& window) const {
@@ -138,27 +136,18 @@ void RequestMetrics::Merge(const RequestMetrics& other, const RateWindow& window
   cancelled_ += other.cancelled_;
   cut_outputs_ += other.cut_outputs_;
   cached_tokens_ += other.cached_tokens_;
-  queue_.Merge(other.queue_);
-  ttft_.Merge(other.ttft_);
-  burst_ttft_.Merge(other.burst_ttft_);
-  tpot_.Merge(other.tpot_);
-  e2el_.Merge(other.e2el_);
-  normalized_.Merge(other.normalized_);
-  longest_itl_.Merge(other.longest_itl_);
-  engine_ttft_.Merge(other.engine_ttft_);
-  engine_e2el_.Merge(other.engine_e2el_);
-  request_delay_.Merge(other.request_delay_);
-  response_delay_.Merge(other.response_delay_);
-  client_queue_time_.Merge(other.client_queue_time_);
-  e2el_including_client_queue_.Merge(other.e2el_including_client_queue_);
+  for (std::size_t i = 0; i < latencies_.size(); ++i) latencies_[i].Merge(other.latencies_[i]);
 }
 
-// Undefined unless several requests arrived together at first, and others after them.
+// Undefined unless several requests arrived together at first, and further ones after them.
 double RequestMetrics::BurstShareOfTail() const {
-  const bool several = burst_ttft_.count() > 1 && burst_ttft_.count() < ttft_.count();
-  if (!several) return std::numeric_limits<double>::quiet_NaN();
-  const double tail = ttft_.Quantile(0.99);
-  return Ratio(burst_ttft_.CountAtLeast(tail), ttft_.CountAtLeast(tail));
+  const Sketch& burst = latencies_[kBurstTtft];
+  const Sketch& all = latencies_[kTtft];
+  if (burst.count() < 2 || burst.count() == all.count()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const double tail = all.Quantile(0.99);
+  return Ratio(burst.CountAtLeast(tail), all.CountAtLeast(tail));
 }
 
 bool RequestMetrics::JudgesGoal() const { return config_.streamed || !config_.goal.tpot; }
@@ -201,28 +190,29 @@ void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix,
 
 void RequestMetrics::SummariseLatencies(Summary& summary, std::string_view prefix,
                                         const Sketch* itl) const {
-  SummariseSketch(summary, prefix, "ttft", ttft_);
-  SummariseSketch(summary, prefix, "tpot", tpot_);
+  SummariseSketch(summary, prefix, "ttft", latencies_[kTtft]);
+  SummariseSketch(summary, prefix, "tpot", latencies_[kTpot]);
   if (itl != nullptr) SummariseSketch(summary, prefix, "itl", *itl);
-  SummariseSketch(summary, prefix, "e2el", e2el_);
-  SummariseSketch(summary, prefix, "queue", queue_);
-  SummariseSketch(summary, prefix, "longest_itl", longest_itl_);
+  SummariseSketch(summary, prefix, "e2el", latencies_[kE2el]);
+  SummariseSketch(summary, prefix, "queue", latencies_[kQueue]);
+  SummariseSketch(summary, prefix, "longest_itl", latencies_[kLongestItl]);
   if (config_.boundary) {
-    SummariseSketch(summary, prefix, "engine_ttft", engine_ttft_);
-    SummariseSketch(summary, prefix, "engine_e2el", engine_e2el_);
-    SummariseSketch(summary, prefix, "request_delay", request_delay_);
-    SummariseSketch(summary, prefix, "response_delay", response_delay_);
+    SummariseSketch(summary, prefix, "engine_ttft", latencies_[kEngineTtft]);
+    SummariseSketch(summary, prefix, "engine_e2el", latencies_[kEngineE2el]);
+    SummariseSketch(summary, prefix, "request_delay", latencies_[kRequestDelay]);
+    SummariseSketch(summary, prefix, "response_delay", latencies_[kResponseDelay]);
   }
   if (config_.client_waits) {
-    SummariseSketch(summary, prefix, "client_queue_time", client_queue_time_);
-    SummariseSketch(summary, prefix, "e2el_including_client_queue", e2el_including_client_queue_);
+    SummariseSketch(summary, prefix, "client_queue_time", latencies_[kClientQueueTime]);
+    SummariseSketch(summary, prefix, "e2el_including_client_queue",
+                    latencies_[kE2elIncludingClientQueue]);
   }
   const auto set = [&](std::string_view statistic, double nanoseconds) {
     summary.Set(fmt::format("{}{}_normalized_ms_per_token", prefix, statistic), nanoseconds * 1e-6);
   };
-  set("mean", normalized_.mean());
-  set("p50", normalized_.Quantile(0.5));
-  set("p99", normalized_.Quantile(0.99));
+  set("mean", latencies_[kNormalized].mean());
+  set("p50", latencies_[kNormalized].Quantile(0.5));
+  set("p99", latencies_[kNormalized].Quantile(0.99));
   summary.Set(std::string(prefix).append("burst_share_of_ttft_tail"), BurstShareOfTail());
 }
 

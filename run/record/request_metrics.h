@@ -25,8 +25,8 @@ struct ServiceGoal {
 };
 
 // The time over which rates are taken: from the first arrival of a measured request until the last
-// of them has left, with an answer or without. What completes in it counts, whoever sent it: the
-// server worked on other requests too.
+// measured request has left, with an answer or without. Every request that completes in this time
+// counts, measured or not: the server worked on all of them.
 class RateWindow {
  public:
   void Arrive(const RequestLife& life);
@@ -39,8 +39,8 @@ class RateWindow {
   [[nodiscard]] double seconds() const { return end_ > begin_ ? Seconds(end_ - begin_) : 0; }
   [[nodiscard]] TimePoint begin() const { return begin_; }
   [[nodiscard]] TimePoint end() const { return end_; }
-  // Whether the request completed behind the begin. REQUIRES: it completed.
-  [[nodiscard]] bool BeginsBeforeEndOf(const RequestLife& life) const {
+  // Whether the request completed after the begin. REQUIRES: it completed.
+  [[nodiscard]] bool BeginsBefore(const RequestLife& life) const {
     return life.measured || life.last_received() > begin_;
   }
 
@@ -53,14 +53,14 @@ class RateWindow {
 // Let a = arrival, s = first time scheduled, f = first token, c = completion, n = output tokens.
 //
 //   queue = s - a    ttft = f - a    e2el = c - a    normalized = (c - a) / n
-//   tpot = (c - f) / (n - 1), undefined for n = 1    longest ITL = the longest gap of a request
+//   tpot = (c - f) / (n - 1), undefined for n = 1    longest ITL: the largest ITL of a request
 //
 // f and c are the times at which the client has the tokens. With a boundary between client and
-// engine, queue = s - r (r: the engine was told), and there are also the engine's side:
+// engine, queue = s - r (r: the engine was told), and the engine's side is reported too:
 //
 //   engine_ttft = f' - r   engine_e2el = c' - r   request_delay = r - a   response_delay = f - f'
 //
-// A client with a limit of its own holds requests back before it sends them, for w: then there are
+// A client with a limit of its own holds requests back for a time w before it sends them; then:
 //
 //   client_queue_time = w   e2el_including_client_queue = w + c - a
 //
@@ -81,8 +81,8 @@ class RequestMetrics {
 
   // A measured request arrived.
   void Arrive() { ++arrived_; }
-  // Of measured requests, everything; of others, only what they add to rates. `window`: of the run,
-  // which has taken this end already. REQUIRES: the request has ended.
+  // A request ended. Measured requests add to everything, other requests to the rates only.
+  // `window` is the run's, and has taken this end already. REQUIRES: the request has ended.
   void End(const RequestLife& life, const RateWindow& window);
 
   // Adds the requests of another group of the same goal.
@@ -92,10 +92,28 @@ class RequestMetrics {
 
   // Counts, tokens, throughput, goodput; every name begins with `prefix`.
   void SummariseCounts(Summary& summary, std::string_view prefix, const RateWindow& window) const;
-  // Statistics of the latencies. `itl` pools the gaps of all requests; nullptr leaves it out.
+  // Statistics of the latencies. `itl` pools the ITLs of all requests; nullptr leaves it out.
   void SummariseLatencies(Summary& summary, std::string_view prefix, const Sketch* itl) const;
 
  private:
+  // The latencies that are collected.
+  enum Latency : std::uint8_t {
+    kQueue,
+    kTtft,
+    kBurstTtft,  // TTFT of the requests that arrived together at the very first
+    kTpot,
+    kE2el,
+    kNormalized,
+    kLongestItl,
+    kEngineTtft,  // this and the next three: with a boundary only
+    kEngineE2el,
+    kRequestDelay,
+    kResponseDelay,
+    kClientQueueTime,  // this and the next one: with waits of clients only
+    kE2elIncludingClientQueue,
+    kLatencyCount,
+  };
+
   // Requests that got their whole output.
   struct Answers {
     std::int64_t completed = 0;
@@ -106,6 +124,7 @@ class RequestMetrics {
     Answers& operator+=(const Answers& other);
   };
 
+  void Insert(Latency latency, Duration value) { latencies_[latency].Insert(value.count()); }
   void EndMeasured(const RequestLife& life, const RateWindow& window);
   [[nodiscard]] double BurstShareOfTail() const;
   void EndAtEngine(const RequestLife& life);
@@ -116,26 +135,14 @@ class RequestMetrics {
   std::int64_t arrived_ = 0;
   Answers measured_;
   Answers in_window_;
-  // Completions behind the end of the window so far, window_end_; a later end takes them in.
+  // Completions after window_end_, the end of the window so far; a later end takes them in.
   Answers behind_window_;
   TimePoint window_end_ = TimePoint::min();
   std::array<std::int64_t, kRejectReasonNames.size()> rejected_{};  // by reason
   std::int64_t cancelled_ = 0;
   std::int64_t cut_outputs_ = 0;
   std::int64_t cached_tokens_ = 0;
-  Sketch queue_;
-  Sketch ttft_;
-  Sketch burst_ttft_;  // of the requests that arrived together at the very first
-  Sketch tpot_;
-  Sketch e2el_;
-  Sketch normalized_;
-  Sketch longest_itl_;
-  Sketch engine_ttft_;  // this and the next ones: with a boundary only
-  Sketch engine_e2el_;
-  Sketch request_delay_;
-  Sketch response_delay_;
-  Sketch client_queue_time_;  // this and the next one: with waits of clients only
-  Sketch e2el_including_client_queue_;
+  std::array<Sketch, kLatencyCount> latencies_;  // by Latency
 };
 
 }  // namespace twin

@@ -37,7 +37,7 @@ void RequestTracker::OnInstant(const Instant& instant) {
   TakeEvents(now, instant.events);
 }
 
-TrackerConfig RequestTracker::ConfigOf(std::int32_t replica) const {
+TrackerConfig RequestTracker::ReplicaConfig(std::int32_t replica) const {
   TrackerConfig config = config_;
   config.kv_blocks = BlocksOf(replica);
   config.blocks_by_replica.clear();
@@ -85,7 +85,7 @@ void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
     track.life.replica = plan.replica;
     Leave(now, track, RequestStatus::kRejected);
   }
-  // A plan of decodes alone schedules nobody for the first time and recomputes nothing.
+  // A plan of decodes alone schedules no request for the first time and recomputes nothing.
   const std::int64_t recomputed = plan.totals.prefill_items > 0 ? Schedule(now, plan) : 0;
   replica.in_flight.PushBack({&plan, now, recomputed});
   Use(replica, BlocksOf(plan.replica) - plan.free_blocks);
@@ -126,7 +126,8 @@ void RequestTracker::Cancel(TimePoint now, const RequestCancelled& cancelled) {
   if (track == nullptr) return;
   RequestLife& life = track->life;
   EndStreak(ReplicaAt(life.replica).streak);
-  // What has ended is only waiting for its batch: the engine does not hear of the cancellation.
+  // A request that has ended only waits for its batch: the engine does not hear of the
+  // cancellation.
   if (life.status == RequestStatus::kCompleted) return;
   const bool answered = cancelled.answered && life.output_tokens > 0;
   // Tokens of a batch become visible with the end of a request at the latest.
@@ -134,7 +135,8 @@ void RequestTracker::Cancel(TimePoint now, const RequestCancelled& cancelled) {
   Leave(now, *track, answered ? RequestStatus::kCompleted : RequestStatus::kCancelled);
 }
 
-// It waits at the replica that it has reached, and holds nothing at the other one any more.
+// The request waits at the replica that it has reached, and holds nothing at the other one any
+// more.
 void RequestTracker::TakeTransferred(const TransferFinished& finished) {
   Track* const track = tracks_.Find(finished.request);
   if (track == nullptr || track->life.status != RequestStatus::kRunning) return;
@@ -179,7 +181,8 @@ void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepF
   streak.latest = now;
 }
 
-// What TakeTokens does if every item emits one token and the tokens before have all come together.
+// Does what TakeTokens() does, if every item emits one token and all their previous tokens came
+// together.
 void RequestTracker::ContinueStreak(TimePoint now, const StepPlan& plan, Streak& streak) {
   if (streak.members.empty()) {
     streak.steps = 0;
@@ -227,7 +230,7 @@ void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome, Ga
 }
 
 inline void RequestTracker::Emit(TimePoint now, RequestLife& life, Gaps& gaps) {
-  // Issued before its end was known; the token is dropped.
+  // The item was issued before the request's end was known; its token is dropped.
   if (life.status == RequestStatus::kCompleted) [[unlikely]]
     return;
   ++life.output_tokens;

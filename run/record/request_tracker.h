@@ -16,7 +16,7 @@
 
 namespace twin {
 
-// The measured requests: those inside both ranges. Leaves out warm-up and cool-down.
+// The measured requests: requests inside both ranges. Leaves out warm-up and cool-down.
 struct MeasuredWindow {
   std::uint64_t first_request = 0;
   std::uint64_t last_request = ~std::uint64_t{0};  // inclusive
@@ -33,7 +33,7 @@ struct TrackerConfig {
   Delivery delivery = Delivery::kPerStep;
   MeasuredWindow window;
   std::vector<std::int32_t> blocks_by_replica = {};  // in place of kv_blocks, unless empty
-  // The only replica that is followed, one in many of whose requests are its own; -1: all.
+  // The only replica that is followed, which gets one in many requests; -1: all replicas.
   std::int32_t only_replica = -1;
 };
 
@@ -41,7 +41,7 @@ struct TrackerConfig {
 //
 // A token becomes visible at the instant that carries its StepFinished. With Delivery::kBatchEnd
 // the tokens of all requests that one plan admitted first become visible together, when the last of
-// them ends; the requests complete at that time. No gap between tokens is then reported.
+// them ends; the requests complete at that time. No ITL is then reported.
 // Freed blocks are counted from their replica's next plan on, or when its last request leaves.
 // While steps decode the same requests, their tokens are counted once for all of them: such a step
 // takes constant time.
@@ -51,7 +51,7 @@ class RequestTracker : public RunObserver {
  public:
   RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners);
 
-  // The listeners of what happens from now on.
+  // Replaces the listeners of all events from now on.
   void ReplaceListeners(std::span<RunListener* const> listeners) {
     listeners_.assign(listeners.begin(), listeners.end());
   }
@@ -59,10 +59,10 @@ class RequestTracker : public RunObserver {
   void OnInstant(const Instant& instant) override;
   void OnPlan(TimePoint now, const StepPlan& plan) override;
 
-  // For replicas that are followed one after the other, or several at once: OnInstant without
-  // OnLoad. One tracker takes all arrivals; one for each replica takes its requests over from
-  // there, several at once, each before it takes another event of the request. Then the first one
-  // forgets them.
+  // OnInstant() without OnLoad(), for replicas that are followed one after the other, or several at
+  // once. One tracker takes all arrivals. A tracker for each replica takes its requests over from
+  // that one, several at once, each before it takes another event of the request. Then the first
+  // tracker forgets them.
   void TakeEvents(TimePoint now, std::span<const Event> events);
   // REQUIRES: the request has arrived at `from`, and nothing else has happened to it.
   void TakeOver(RequestId id, RequestTracker& from);
@@ -71,8 +71,8 @@ class RequestTracker : public RunObserver {
     tracks_.Close(id);
     --load_.waiting;
   }
-  // What a tracker of that replica alone needs.
-  [[nodiscard]] TrackerConfig ConfigOf(std::int32_t replica) const;
+  // Configuration of a tracker for this replica alone.
+  [[nodiscard]] TrackerConfig ReplicaConfig(std::int32_t replica) const;
 
   // Requests that have arrived and not left (with kBatchEnd: whose tokens are not visible yet).
   [[nodiscard]] std::int64_t live() const { return static_cast<std::int64_t>(tracks_.size()); }
@@ -80,7 +80,7 @@ class RequestTracker : public RunObserver {
   [[nodiscard]] std::int64_t arrived() const { return arrived_; }
   [[nodiscard]] const Load& load() const { return load_; }
 
-  // Calls visit(const RequestLife&) for each of them, in order of arrival.
+  // Calls visit(const RequestLife&) for each live request, in order of arrival.
   template <class Visit>
   void ForEachLive(Visit visit) {
     EndStreaks();
@@ -108,12 +108,12 @@ class RequestTracker : public RunObserver {
     TimePoint planned;
     std::int64_t recomputed_tokens = 0;
   };
-  // Equal gaps between tokens, reported together: almost all tokens of a step share one.
+  // Equal ITLs, reported together: almost all tokens of a step share one.
   struct Gaps {
-    TimePoint from = kTimeNever;  // the token before; kTimeNever: these are first tokens
+    TimePoint from = kTimeNever;  // time of the token before; kTimeNever: first tokens
     Duration gap{0};
     std::int64_t count = 0;
-    std::size_t tokens = 0;  // of all gaps of the step, first tokens included
+    std::size_t tokens = 0;  // tokens of all gaps of the step, first tokens included
   };
   // Steps that each gave one token to the same requests, which is not yet written to their tracks.
   struct Streak {
@@ -146,7 +146,8 @@ class RequestTracker : public RunObserver {
     const std::vector<std::int32_t>& blocks = config_.blocks_by_replica;
     return blocks.empty() ? config_.kv_blocks : blocks.at(static_cast<std::size_t>(replica));
   }
-  // Of the replica with this index, the first one for an index of -1; added if it is new.
+  // The state of the replica with this index, of the first one for an index of -1; added if it is
+  // new.
   [[nodiscard]] Replica& ReplicaAt(std::int32_t index) {
     const std::size_t i = Place(index);
     if (i >= replicas_.size()) [[unlikely]]

@@ -134,7 +134,7 @@ RunTimes Retiming::Times(const ModelledTimes& variant) const {
 TimePoint Retiming::MomentTime(std::size_t index, const ModelledTimes& variant,
                                const RunTimes& times) const {
   const RecordedRun::Moment& moment = run_.moments()[index];
-  // What has no time of its own keeps its distance from the moment before.
+  // Keeps the distance from the moment before, for events without a time of their own.
   const auto by_distance = [&] {
     if (index == 0) return moment.now;
     return times.moments[index - 1] + (moment.now - run_.moments()[index - 1].now);
@@ -182,7 +182,7 @@ void Retiming::PlanSteps(std::size_t moment, const ModelledTimes& variant, RunTi
     const StepParts& modelled = modelled_[step];
     const TimePoint free =
         before_[step] == kNoStep ? TimePoint::min() : times.finished[before_[step]];
-    // A measured schedule is what of it showed; a modelled one hides behind the step before.
+    // A measured schedule part follows the previous step; a modelled one may overlap it.
     const TimePoint started = variant.Has(StepPart::kSchedule)
                                   ? std::max(now + modelled[StepPart::kSchedule], free)
                                   : std::max(now, free) + measured[StepPart::kSchedule];

@@ -11,7 +11,7 @@
 
 namespace twin {
 
-// By RequestStatus: the words of the column `status`.
+// Words of the column `status`, by RequestStatus.
 inline constexpr std::array<std::string_view, 6> kRequestStatusNames = {
     "waiting", "running", "swapped", "completed", "rejected", "cancelled"};
 

@@ -1,4 +1,5 @@
-// A run request by request and step by step: what a RequestTracker derives from instants and plans.
+// A run request by request and step by step, as a RequestTracker derives it from instants and
+// plans.
 #pragma once
 
 #include <array>
@@ -22,11 +23,11 @@ enum class RequestStatus : std::uint8_t {
   kCancelled,  // and not answered
 };
 
-// By RejectReason: what CSV files and summaries call it.
+// Names in CSV files and summaries, by RejectReason.
 inline constexpr std::array<std::string_view, 3> kRejectReasonNames = {
     "too_long_for_model", "too_large_for_cache", "overloaded"};
 
-// One request. Times are the engine's; a client has a token response_delay later.
+// One request. Times are the engine's; a client receives a token response_delay later.
 struct RequestLife {
   RequestId id{};
   std::int32_t replica = -1;  // where it was first admitted or was rejected; -1: nowhere yet
@@ -34,14 +35,14 @@ struct RequestLife {
   bool measured = true;                // inside the measured window
   std::int32_t output_tokens = 0;      // generated
   TimePoint last_token = kTimeNever;   // kTimeNever: none yet
-  Duration longest_gap{0};             // between two tokens
+  Duration longest_gap{0};             // longest ITL
   TimePoint first_token = kTimeNever;  // kTimeNever: none
   TimePoint arrival;                   // when the client sent it
   Duration client_wait{0};             // how long the client held it back before that
   TimePoint reached;                   // when the engine was told of it
   Duration response_delay{0};          // from the engine to the client
   TimePoint scheduled = kTimeNever;    // when first part of a plan; kTimeNever: never
-  TimePoint ended;  // completed (its last token is visible), rejected or cancelled
+  TimePoint ended;  // when it completed (its last token is visible), was rejected or cancelled
   std::int32_t prompt_tokens = 0;
   std::int32_t cached_tokens = 0;  // taken from the prefix cache at the first admission
   std::int32_t preemptions = 0;
@@ -53,25 +54,26 @@ struct RequestLife {
   bool output_cut = false;       // ended below max_output_tokens: its context was full
 
   [[nodiscard]] bool has_tokens() const { return first_token != kTimeNever; }
-  // Whether its client can measure a time between tokens.
+  // Whether its client can measure an ITL.
   [[nodiscard]] bool has_gaps() const { return streamed && has_tokens() && output_tokens > 1; }
-  // At the client. REQUIRES: has_tokens(), and that the request completed.
+  // Times of its first and last token at the client. REQUIRES: has_tokens(), and that the request
+  // completed.
   [[nodiscard]] TimePoint first_received() const { return first_token + response_delay; }
   [[nodiscard]] TimePoint last_received() const { return ended + response_delay; }
-  // When its client was done with it: had the answer or the refusal, or went away.
-  // REQUIRES: the request has ended.
+  // Time at which its client had the answer or the refusal, or went away. REQUIRES: the request has
+  // ended.
   [[nodiscard]] TimePoint left() const {
     return status == RequestStatus::kCancelled ? ended : last_received();
   }
 };
 
-// A step that has ended. Steps overlap where several are in flight; they end in order.
+// A step that has ended. Steps overlap if several are in flight; they end in order.
 struct EndedStep {
   const StepPlan& plan;
   TimePoint planned;
   TimePoint started;
   TimePoint finished;
-  std::int64_t recomputed_tokens = 0;  // of its tokens, those computed before and then lost
+  std::int64_t recomputed_tokens = 0;  // tokens of the step that were computed before and lost
   std::span<const ItemOutcome> outcomes;
 };
 
@@ -94,7 +96,7 @@ class RunListener {
 
   virtual void OnPlanned(TimePoint /*now*/, const StepPlan& /*plan*/) {}
 
-  // `count` tokens of measured requests became visible `gap` after the token before them.
+  // `count` tokens of measured requests became visible with an ITL of `gap`.
   virtual void OnGaps(TimePoint /*now*/, Duration /*gap*/, std::int64_t /*count*/) {}
 
   virtual void OnStepEnded(const EndedStep& /*step*/) {}

@@ -21,7 +21,7 @@ class RunObserver {
   // Before the world launches the plan, at the time `now` of the latest instant.
   virtual void OnPlan(TimePoint now, const StepPlan& plan) = 0;
 
-  // Before the world begins the transfer, behind the plans of the instant.
+  // Before the world begins the transfer, after the plans of the instant.
   virtual void OnTransfer(TimePoint /*now*/, const KvTransfer& /*transfer*/) {}
 };
 

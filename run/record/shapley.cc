@@ -11,8 +11,8 @@ std::vector<double> ShapleyShares(std::span<const double> values) {
   const std::size_t subsets = values.size();
   CHECK(std::has_single_bit(subsets) && subsets <= (std::size_t{1} << 16));
   const auto causes = static_cast<std::size_t>(std::countr_zero(subsets));
-  // Of the orders of n causes, those in which a given set of s comes before a given one: s! (n - 1
-  // - s)! / n!.
+  // Share of the orders of n causes in which a given set of s causes comes before a given cause:
+  // s! (n - 1 - s)! / n!.
   std::vector<double> weight(causes);
   for (std::size_t size = 0; size < causes; ++size) {
     double ways = 1;  // (n - 1 choose s)

@@ -1,4 +1,4 @@
-// What the steps of a replica amount to.
+// Sums over the steps of a replica.
 #pragma once
 
 #include <algorithm>
@@ -24,12 +24,12 @@ struct BusyTime {
 struct StepWork {
   std::int64_t steps = 0;
   std::int64_t prefill_tokens = 0;
-  std::int64_t decode_tokens = 0;  // with those that verify drafts
+  std::int64_t decode_tokens = 0;  // including tokens that verify drafts
   BusyTime busy;
 
   void Add(const EndedStep& step) {
     const StepTotals& totals = step.plan.totals;
-    // The totals count what verifies drafts as prefill.
+    // The totals count tokens that verify drafts as prefill.
     const std::int64_t verified = totals.draft_items + totals.draft_tokens;
     ++steps;
     prefill_tokens += totals.prefill_tokens - verified;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -51,7 +52,16 @@ class Summary {
 };
 
 // One JSON object, one entry per line, in order. Numbers in the shortest form that reads back
-// equal; undefined and infinite ones as null.
+// equal; undefined and infinite numbers as null.
 void WriteJson(std::ostream& out, const Summary& summary);
+
+// The quotient of two counts or times; NaN, which is written as undefined, unless the denominator
+// is above 0. Counts up to 2^53 are exact.
+template <class Numerator, class Denominator>
+double Ratio(Numerator numerator, Denominator denominator) {
+  const auto over = static_cast<double>(denominator);
+  return over > 0 ? static_cast<double>(numerator) / over
+                  : std::numeric_limits<double>::quiet_NaN();
+}
 
 }  // namespace twin

@@ -57,7 +57,7 @@ void BlockKeyIndex::Remove(BlockId id) {
 void BlockKeyIndex::Vacate(std::size_t slot) {
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t next = (slot + 1) & mask; slots_[next].first != kNil; next = (next + 1) & mask) {
-    // It may move only if its home does not lie behind the hole.
+    // It may move only if its home does not lie after the hole.
     const std::size_t home = Home(slots_[next].hash);
     if (((next - home) & mask) < ((next - slot) & mask)) continue;
     slots_[slot] = slots_[next];

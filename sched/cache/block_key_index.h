@@ -16,7 +16,7 @@ namespace twin {
 // decision.
 class BlockKeyIndex {
  public:
-  // Of the blocks [0, blocks), none of which is listed.
+  // An empty index for the blocks [0, blocks).
   explicit BlockKeyIndex(std::size_t blocks) : blocks_(blocks) {}
 
   // Returns the block that was added first under the key; kNone if there is none.

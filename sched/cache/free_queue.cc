@@ -51,7 +51,7 @@ std::vector<BlockId> FreeQueue::Listed() const {
   return listed;
 }
 
-// At least half of the ring is gaps, which pays for the visit of the others.
+// At least half of the ring is gaps, which pays for the visit of the blocks in between.
 void FreeQueue::CloseGaps() {
   const std::uint32_t back = back_;
   back_ = front_;

@@ -44,7 +44,7 @@ class FreeQueue {
 
   // REQUIRES: the block is not in the queue. It may not leave from the middle.
   void PushFront(BlockId id);
-  // The same at the other end; `may_leave`: Remove may be called. Else less memory is touched.
+  // Appends the block. `may_leave`: Remove may be called for it; false touches less memory.
   void PushBack(BlockId id, bool may_leave) { Appender(*this, 1).PushBack(id, may_leave); }
 
   // PushBack for several blocks, whose queue nothing else touches meanwhile.
@@ -105,10 +105,10 @@ class FreeQueue {
 
   std::size_t blocks_;
   std::vector<std::int32_t> ring_;  // a power of two of places; outside front_ to back_, anything
-  std::vector<std::uint32_t> places_;  // by block: in the ring, of those that may leave
+  std::vector<std::uint32_t> places_;  // by block that may leave: its place in the ring
   std::uint32_t mask_ = 0;             // places are counted on, and taken modulo the ring's length
   std::uint32_t front_ = 0;            // no gap, unless the queue is empty
-  std::uint32_t back_ = 0;             // behind the last block
+  std::uint32_t back_ = 0;             // one after the last block
   std::int32_t size_ = 0;
 };
 

@@ -277,7 +277,7 @@ BlockId KvPool::TakeOne() {
 void KvPool::TakeFront(std::int32_t count, std::vector<BlockId>& taken) {
   const std::size_t held = taken.size();
   const std::size_t wanted = held + static_cast<std::size_t>(count);
-  // By powers of two, so that tables soon fit whoever uses them next.
+  // Capacities are powers of two, so that a table's memory soon fits every request that uses it.
   if (taken.capacity() < wanted) taken.reserve(std::bit_ceil(wanted));
   taken.resize(wanted);
   const std::span places = std::span(taken).subspan(held);

@@ -12,7 +12,7 @@
 //   cache hit on such a block takes it out of the free queue: a hit costs free blocks, too.
 // - Which block is taken decides which cached content is lost. The queue is taken from the front;
 //   a request's blocks are returned last block first, so that the tail of a prompt is lost before
-//   the prefix that others share.
+//   the prefix that other requests share.
 // - Reserved blocks lie in the free queue but are not free(): they are promised to a request.
 // - Blocks that a prefix tree keeps are not free either, even if no request holds them (cached()):
 //   the tree's owner gives them up, one by one, when it needs room.
@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "core/ids.h"
-#include "sched/cache/block.h"
 #include "sched/cache/block_key_index.h"
 #include "sched/cache/block_table.h"
 #include "sched/cache/free_queue.h"
@@ -33,7 +32,7 @@ namespace twin {
 // Where a released block is put in the queue of free blocks; blocks are taken from its front.
 enum class ReleaseOrder : std::uint8_t {
   kBack,          // to the back, last block of the sequence first (vLLM V1 up to 0.15)
-  kKeylessFront,  // keyless blocks to the front, others to the back, last first (vLLM 0.33)
+  kKeylessFront,  // blocks without a key to the front, with one to the back, last first (vLLM 0.33)
 };
 
 struct KvPoolConfig {
@@ -55,8 +54,21 @@ struct KvPoolConfig {
 // Leading blocks of a sequence that the prefix cache can supply.
 struct CacheHit {
   std::int32_t blocks = 0;
-  std::int32_t free_blocks = 0;  // of those, the ones now in the free queue
+  std::int32_t free_blocks = 0;  // of `blocks`, the ones now in the free queue
 };
+
+// One block of the KV cache, as the pool keeps account of it. A byte, because the blocks of a pool
+// are taken and given back in an order of their own: of a thousand replicas each account would
+// otherwise be fetched from memory. Keys lie with the index, and the pool counts the sequences that
+// share a block.
+struct Block {
+  bool held : 1 = false;         // by at least one sequence
+  bool shared : 1 = false;       // by several
+  bool kept : 1 = false;         // by a prefix tree
+  bool carries_key : 1 = false;  // its content is known by a key
+  bool listed : 1 = false;       // in the index, under its key
+};
+static_assert(sizeof(Block) == 1);
 
 // Reference counts, reservations, swap space and prefix keys over a fixed set of blocks.
 //
@@ -108,7 +120,7 @@ class KvPool {
 
   // Frees all device blocks, all host blocks and the reservation.
   void Release(BlockTable& table);
-  // The same for a preempted sequence, which will look its blocks up in the prefix cache again,
+  // As Release, for a preempted sequence: it will look its blocks up in the prefix cache again,
   // under the keys with which they were published.
   void Suspend(BlockTable& table, std::span<const BlockKey> keys);
 
@@ -117,8 +129,8 @@ class KvPool {
   // The reverse; false if too few device blocks are free.
   [[nodiscard]] bool SwapIn(BlockTable& table);
 
-  // Makes the blocks of `table` those of `hold`, too, which was empty: they stay taken until both
-  // are released.
+  // Adds the blocks of `table` to `hold`, which was empty: they stay taken until both tables are
+  // released.
   void Share(const BlockTable& table, BlockTable& hold);
 
   // Finds how many of the leading `keys` are cached, up to `blocks_max`.
@@ -126,8 +138,8 @@ class KvPool {
   // Adds the first `blocks` cached blocks of `keys` to an empty table.
   // REQUIRES: a Lookup in the present state that found at least as many.
   void Attach(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks);
-  // Enters the table's first `blocks` blocks into the cache under their keys, except those already
-  // entered. Several blocks may carry one key; Lookup finds the one published first. Private keys
+  // Enters the table's first `blocks` blocks into the cache under their keys, unless they are there
+  // already. Several blocks may carry one key; Lookup finds the one published first. Private keys
   // are indexed only by Suspend: no other request has them, and most are never looked up.
   void Publish(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks);
   // Removes all but the table's first `blocks` blocks from the cache.

@@ -12,7 +12,7 @@
 
 namespace twin {
 
-// What one sequence has locked in the tree: its leading blocks are the tree's.
+// A node that one sequence has locked: its leading `blocks` blocks belong to the tree.
 struct TreeHold {
   RadixTree::Node node = RadixTree::Node::kRoot;
   std::int32_t blocks = 0;
@@ -41,10 +41,10 @@ class RadixCache {
   std::span<const BlockId> BlocksOf(const TreeHold& hold);
 
   // Enters the full blocks of the sequence's first `tokens` tokens into the tree. The sequence then
-  // shares all of them, and gives up those of its own that the tree already had. Moves `hold`.
+  // shares all of them, and gives up its own copies of blocks that the tree had. Moves `hold`.
   void Checkpoint(KvEditor& blocks, const Sequence& sequence, std::int32_t tokens, TreeHold& hold);
-  // The same for a sequence that has finished: it keeps its own blocks, which the engine releases
-  // next, and holds nothing in the tree any more.
+  // As Checkpoint, for a sequence that has finished: it keeps its own blocks, which the engine
+  // releases next, and holds nothing in the tree any more.
   void Finish(KvEditor& blocks, const Sequence& sequence, std::int32_t tokens, TreeHold& hold);
 
   // Evicts what was used least recently until `free` blocks are free; false if there are fewer.

@@ -181,7 +181,7 @@ void RadixTree::Unlink(std::int32_t node) {
   (run.newer == kNil ? newest_ : At(run.newer).older) = run.older;
 }
 
-// kNil: behind all others.
+// Links the node before `newer` in the order of use; kNil makes it the most recent one.
 void RadixTree::LinkBefore(std::int32_t node, std::int32_t newer) {
   Run& run = At(node);
   run.newer = newer;

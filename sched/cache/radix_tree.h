@@ -11,7 +11,7 @@
 //
 // Easy to get wrong:
 // - A match that ends inside a node splits it, also when nothing is inserted.
-// - The part behind such a split was used, too: it becomes as recent as the match.
+// - The part after such a split was used, too: it becomes as recent as the match.
 // - Only unlocked leaves are evicted, whole; a parent whose last child goes becomes a leaf and is
 //   next if it has not been used since.
 #pragma once
@@ -45,7 +45,7 @@ class RadixTree {
 
   struct Insertion {
     Node node = Node::kRoot;   // where the keys end
-    std::int32_t present = 0;  // leading blocks that the tree had; it takes those behind them
+    std::int32_t present = 0;  // leading blocks that the tree had; it takes the blocks after them
   };
   // Enters `keys`, the i-th of which names the content of blocks[i].
   // REQUIRES: equal sizes; the blocks that it takes are not in the tree.

@@ -8,7 +8,7 @@
 // Easy to get wrong:
 // - Padded: all rows are charged as many prompt tokens as the longest has, and a finished row is
 //   computed until the batch ends (StepPlan::padding_rows). Its memory and its answer come back
-//   only then, so TTFT and end-to-end times are those of the whole batch.
+//   only then, so TTFT and end-to-end times are the whole batch's.
 // - Padded: the row size is the longest prompt plus the largest output limit of the batch, which
 //   need not come from the same request. Adding a row can make all rows longer.
 // - Trimmed: nothing is padded and finished rows drop out, but each row reserves max_model_len
@@ -44,8 +44,8 @@ class ClosedBatch {
   // While the batch is formed: takes the waiting request as a further row if there are fewer than
   // `rows_max` and its memory is free, or rejects it. REQUIRES: the next call is Offer or Begin.
   Offered Offer(StepBuilder& step, RequestId id, std::int32_t rows_max);
-  // The same with the front of the queue, which leaves it unless the batch is complete; then, and
-  // where nobody waits, the result is false.
+  // Offers the front of the queue, which leaves the queue unless the batch is complete. False if
+  // the batch is complete or the queue is empty.
   bool OfferFront(StepBuilder& step, OrderedQueue& waiting, std::int32_t rows_max);
   // Computes the prompts of all rows.
   void Begin(StepBuilder& step);

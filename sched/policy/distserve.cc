@@ -32,23 +32,9 @@ void RejectTooLarge(StepBuilder& step, RingQueue<RequestId>& queue) {
 }  // namespace
 
 void DistServeConfig::Validate() const {
-  RequireAtLeast("distserve.context_max_batch_size", context_max_batch_size, 1);
-  RequireAtLeast("distserve.context_max_tokens_per_batch", context_max_tokens_per_batch, 1);
-  RequireAtLeast("distserve.decoding_max_batch_size", decoding_max_batch_size, 1);
-  RequireAtLeast("distserve.decoding_max_tokens_per_batch", decoding_max_tokens_per_batch, 1);
   const double share = waiting_block_prop_threshold;
   RequireField(share > 0 && share <= 1, "distserve.waiting_block_prop_threshold", share,
                "must be above 0 and at most 1");
-  RequireStepsInFlight("distserve.pipeline_parallel_size", pipeline_parallel_size);
-  RequireAtLeast("distserve.max_model_len", max_model_len, 0);
-}
-
-void DistServeConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void DistServeConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("distserve.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits DistServeConfig::Traits() const {
@@ -96,8 +82,8 @@ void DistServePolicy::StepReturned(const StepPlan& plan) {
   }
 }
 
-std::optional<DecodeLimits> DistServePolicy::DecodeRunLimits() const {
-  // Whoever was refused blocks or a place gets none while the batch grows.
+std::optional<DecodeLimits> DistServePolicy::DecodeStreakLimits() const {
+  // A request that was refused blocks or a place gets none while the batch grows.
   if (!stands_still_ || slots_.size() > 1) return std::nullopt;
   return DecodeLimits{};
 }
@@ -124,7 +110,7 @@ void DistServePolicy::Accept(StepBuilder& step) {
   for (RejectTooLarge(step, bridge_); !bridge_.empty(); RejectTooLarge(step, bridge_)) {
     const Sequence& s = step.sequence(bridge_.front());
     const std::int32_t blocks = pool.BlocksFor(s.remote_tokens);
-    // What the first one to join needs next stays free for it if nobody else can free it.
+    // Blocks that the first request to join needs next stay free if no request can free them.
     const Sequence& first = waiting_.empty() ? s : step.sequence(waiting_.front());
     const std::int32_t kept =
         NobodyRuns() ? BlocksNeeded(step, first) - pool.BlocksFor(first.remote_tokens) : 0;
@@ -148,7 +134,7 @@ bool DistServePolicy::Prefill(StepBuilder& step, Slot& slot) {
       prompts_.PopFront();
       continue;
     }
-    // What is computed again may be longer than a prompt.
+    // A request that is computed again may be longer than a prompt.
     if (tokens > 0 && tokens + s.known > config_.context_max_tokens_per_batch) break;
     const bool decodes_here = !s.prefill_only && s.max_output_tokens > 1;
     if (decodes_here && IsFull(slot)) break;
@@ -169,7 +155,7 @@ void DistServePolicy::Decode(StepBuilder& step, Slot& slot) {
   ChooseSwapped(step, slot, room);
   Swap(step);
   AddWaiting(step, slot, room);
-  // Blocks for the others of the pipeline can be missing still.
+  // Blocks for the other batches of the pipeline can be missing still.
   CHECK(room >= 0 || slot.batch.empty());
   CHECK(step.ScheduleDecodes(slot.batch) == slot.batch.size());
 }

@@ -19,7 +19,7 @@
 // - The decoding stage accepts before it forms the batch, and may take blocks that the batch would
 //   have grown into: then that is swapped out.
 // - The size of the head does not count in the share of waiting blocks: one request always fits.
-// - A waiting request joins if its blocks fit although those that it holds are counted twice.
+// - A waiting request joins if its blocks fit although the blocks it holds are counted twice.
 // - Swapped requests come first, in the order in which they left; while one does not fit, nobody
 //   joins.
 // - A request that was swapped out and fits again in the same iteration stays, at the end of the
@@ -42,6 +42,7 @@
 
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/policy.h"
 
 namespace twin {
@@ -53,15 +54,15 @@ struct DistServeConfig {
   std::int32_t context_max_tokens_per_batch = 4096;  // prompt tokens per step
   std::int32_t decoding_max_batch_size = 256;
   std::int32_t decoding_max_tokens_per_batch = 8192;
-  // Of all blocks: nobody is accepted while those of waiting requests are as many.
+  // Share of all blocks: while waiting requests hold as many, no request is accepted.
   double waiting_block_prop_threshold = 0.05;
   std::int32_t pipeline_parallel_size = 1;  // steps in flight, of disjoint batches
   std::int32_t max_model_len = 0;           // tokens of one request; 0 = the model's context
 
+  static constexpr ContextField kContextField = {"max_model_len", &DistServeConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   // None: a scheduling case has one engine.
   static std::span<const CaseName> CaseNames() { return {}; }
   bool operator==(const DistServeConfig&) const = default;
@@ -77,7 +78,7 @@ class DistServePolicy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void StepReturned(const StepPlan& plan) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   // A batch of the pipeline.
@@ -95,7 +96,7 @@ class DistServePolicy final : public Policy {
   void ChooseSwapped(StepBuilder& step, Slot& slot, std::int32_t& room);
   void AddWaiting(StepBuilder& step, Slot& slot, std::int32_t& room);
   void Swap(StepBuilder& step);
-  // Blocks that the next tokens of all batches need beyond those held.
+  // Blocks that the next tokens of all batches need beyond the blocks held.
   [[nodiscard]] std::int32_t MissingBlocks(const StepBuilder& step) const;
   [[nodiscard]] bool NobodyRuns() const;
   [[nodiscard]] bool IsFull(const Slot& slot) const { return slot.batch.size() >= batch_max_; }
@@ -111,7 +112,7 @@ class DistServePolicy final : public Policy {
   std::vector<Slot> slots_;
   std::size_t next_slot_ = 0;
   bool stands_still_ = false;  // the latest call changed nobody's place
-  // Of the present call.
+  // Scratch of the present call.
   std::vector<RequestId> victims_;  // in the order in which they leave
   std::vector<RequestId> resumed_;
 };

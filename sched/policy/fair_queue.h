@@ -1,9 +1,9 @@
-// Waiting requests of several tenants, those of the tenant with the least service first.
+// Waiting requests of several tenants; the tenant with the least service comes first.
 //
 // A virtual token counter per tenant adds up what the tenant has been served: input tokens when a
 // request is admitted, output tokens as they are computed. The next request is the earliest one of
 // the tenant with the smallest counter. A tenant that comes back after a pause is lifted to the
-// others: nobody saves up service. While two tenants both wait all the time, their weighted service
+// other tenants: none saves up service. While two tenants both wait all the time, their service
 // differs by at most 2 max(input weight * longest prompt, output weight * tokens in the cache).
 //
 // Source: Sheng et al., OSDI'24 (VTC); its artifact, revision 192c2e20.
@@ -12,7 +12,7 @@
 // - The first output token of a request comes with its prompt and is not charged, as in the
 //   artifact.
 // - A tenant is lifted when a request of it arrives while none waits: to the smallest counter of
-//   those who wait, or, if nobody waits, to that of the tenant who was admitted last.
+//   the waiting tenants, or, if none waits, to the counter of the tenant admitted last.
 // - A request that was preempted goes back to the front of its tenant's requests. It has been
 //   charged, and is not charged again.
 #pragma once
@@ -33,7 +33,7 @@ namespace twin {
 struct FairShares {
   double input_weight = 1;   // of an input token
   double output_weight = 2;  // of an output token
-  // Shares of the tenants 0, 1, ...: a tenant with twice the share is charged half. Others have 1.
+  // Shares of the tenants 0, 1, ...: twice the share is charged half. Further tenants have 1.
   std::vector<double> tenant_shares;
 
   bool operator==(const FairShares&) const = default;
@@ -65,7 +65,7 @@ class FairQueue {
   // Whether a is served before b, both running.
   [[nodiscard]] bool Before(const Sequence& a, const Sequence& b) const;
 
-  // What the tenant has been served, in weighted tokens over its share.
+  // Service of the tenant so far, in weighted tokens over its share.
   [[nodiscard]] double counter(std::uint32_t tenant) const;
 
  private:
@@ -75,7 +75,7 @@ class FairQueue {
     bool listed = false;  // has an entry in heap_
     WaitingQueue waiting{QueueOrder::kFcfs};
   };
-  // A tenant that may wait. Counters grow, so an entry can be behind the tenant's counter.
+  // A tenant that may wait. Counters grow, so an entry can be less than the tenant's counter.
   struct Entry {
     double counter = 0;
     std::uint32_t tenant = 0;

@@ -26,27 +26,13 @@ void RequireTime(const char* field, Duration time, Duration most) {
 std::span<const CaseName> FastServeConfig::CaseNames() { return kFastServeCaseNames; }
 
 void FastServeConfig::Validate() const {
-  RequireAtLeast("fastserve.max_batch_size", max_batch_size, 1);
-  RequireAtLeast("fastserve.max_tokens_per_batch", max_tokens_per_batch, 1);
-  RequireAtLeast("fastserve.max_model_len", max_model_len, 0);
   RequireField(num_queues >= 1 && num_queues <= 64, "fastserve.num_queues", num_queues,
                "must be 1 to 64");
-  RequireRatio("fastserve.threshold", threshold);
-  RequireAtLeast("fastserve.starvation_period", starvation_period, 1);
-  RequireAtLeast("fastserve.num_min_free_blocks_threshold", num_min_free_blocks_threshold, 0);
   RequireTime("fastserve.base_quantum_s", base_quantum, std::chrono::seconds(1'000));
   RequireTime("fastserve.prefill_s", prefill_time, std::chrono::seconds(1'000));
   RequireTime("fastserve.prefill_token_s", prefill_token_time, std::chrono::seconds(1));
   RequireTime("fastserve.starvation_threshold_s", starvation_threshold,
               std::chrono::seconds(1'000'000));
-}
-
-void FastServeConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void FastServeConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("fastserve.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits FastServeConfig::Traits() const {
@@ -151,13 +137,13 @@ void FastServePolicy::Plan(StepBuilder& step) {
   ++steps_;
 }
 
-// What a step has computed is known when the next one begins: only ContinueDecodeRun() can tell
+// The time of a step is known when the next one begins: only ContinueDecodeStreak() can tell
 // whether the batch repeats.
-std::optional<DecodeLimits> FastServePolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> FastServePolicy::DecodeStreakLimits() const {
   return repeats_.prepared && nobody_waits() ? std::optional(DecodeLimits{}) : std::nullopt;
 }
 
-bool FastServePolicy::ContinueDecodeRun(StepBuilder& step) {
+bool FastServePolicy::ContinueDecodeStreak(StepBuilder& step) {
   if (promotes() || !FitsAhead(step) || !RepeatBatch(step.now())) return false;
   planned_at_ = step.now();
   ++steps_;
@@ -308,7 +294,7 @@ void FastServePolicy::FormBatch(StepBuilder& step) {
       SetAside(id, tokens > config_.max_tokens_per_batch);
       continue;
     }
-    // Whoever is set aside is compared with an empty step.
+    // A request that is set aside is compared with an empty step.
     CHECK(!few_host_blocks || tokens == 0);
     prompt_tokens += tokens;
     JoinBatch(id);
@@ -430,7 +416,7 @@ void FastServePolicy::ScheduleBatch(StepBuilder& step) const {
   }
 }
 
-// The first of those who are on the host, while the blocks to spare remain.
+// Loads requests from the host, the first in order first, while the blocks to spare remain.
 void FastServePolicy::LoadAhead(StepBuilder& step) {
   for (std::int32_t loaded = 0; loaded < config_.max_batch_size; ++loaded) {
     const std::optional<RequestId> first =

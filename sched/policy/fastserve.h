@@ -15,12 +15,12 @@
 // - The quanta are times. A step counts from its plan to the next plan, for all requests in it: a
 //   short decode beside a long prompt is charged the time of the prompt.
 // - A request is demoted if it has exceeded its quantum, not if it has used it up.
-// - Whoever computed goes to the front of its queue, new requests to the back. Several are put
+// - A request that computed goes to the front of its queue, a new one to the back. Several are put
 //   there one by one, so that the last of the batch is the first of the queue.
 // - Prompts are not divided, and prompts and decodes share a step.
 // - Room for max_batch_size blocks is kept free beyond what the batch needs (proactive_offloading),
 //   by swapping; it is a wish, and never takes requests out of the batch.
-// - Swaps are part of a plan: the step waits for them. The original overlaps them with others.
+// - Swaps are part of a plan: the step waits for them. The original overlaps them with other work.
 // - Where the swap space is full, a request is preempted by recompute (the original stops).
 #pragma once
 
@@ -35,6 +35,7 @@
 #include "core/id_map.h"
 #include "core/time.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/place_heap.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/waiting_queue.h"
@@ -51,7 +52,7 @@ struct FastServeConfig {
   Duration base_quantum = std::chrono::milliseconds(10);  // of the first queue
   double threshold = 2;                                   // quantum of a queue over the one before
   std::int32_t num_queues = 16;
-  // What the first step of a request takes: the profile by which it skips queues.
+  // Time of a request's first step, per step and per prompt token: by it the request skips queues.
   Duration prefill_time = std::chrono::milliseconds(8);
   Duration prefill_token_time = std::chrono::microseconds(40);
   std::int32_t starvation_period = 1000;  // steps between two looks for requests that starve
@@ -59,10 +60,10 @@ struct FastServeConfig {
   bool proactive_offloading = true;
   std::int32_t num_min_free_blocks_threshold = 0;  // blocks kept free, if more than max_batch_size
 
+  static constexpr ContextField kContextField = {"max_model_len", &FastServeConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const FastServeConfig&) const = default;
 };
@@ -75,17 +76,17 @@ class FastServePolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
-  [[nodiscard]] std::span<const std::int32_t> DecodeRunReversals() const override {
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
+  [[nodiscard]] std::span<const std::int32_t> DecodeStreakReversals() const override {
     return repeats_.level_ends;
   }
-  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override;
+  [[nodiscard]] bool ContinueDecodeStreak(StepBuilder& step) override;
 
   // How many requests it has taken out of a queue to form batches so far: their cost, for tests.
   [[nodiscard]] std::int64_t requests_popped() const { return requests_popped_; }
 
  private:
-  // Of a level in the order of all requests, above the places within it.
+  // Distance of two levels in the order of all requests, above the places within a level.
   static constexpr std::int64_t kLevelStride = std::int64_t{1} << 52;
 
   // Where the blocks of a request are.
@@ -103,19 +104,19 @@ class FastServePolicy final : public Policy {
 
   // Steps of the same batch whose time is not yet in the progress of its requests.
   struct Repeats {
-    bool prepared = false;                 // the next two members are those of batch_
-    std::vector<std::int32_t> level_ends;  // in batch_: behind the last request of each level
+    bool prepared = false;                 // the next two members are up to date with batch_
+    std::vector<std::int32_t> level_ends;  // in batch_: one after each level's last request
     Duration room{0};                      // time that may be charged before one is demoted
     Duration served{0};                    // charged so far
     TimePoint latest;
     std::int64_t steps = 0;
   };
 
-  // Where nobody waits and nobody is demoted, the requests of the latest step are those of the next
-  // one, in the order that returning them and taking them again would give. Charges the latest step
-  // and returns true; otherwise changes nothing.
+  // If no request waits and none is demoted, the next step has the requests of the latest one, in
+  // the order that returning them and taking them again would give: charges the latest step and
+  // returns true. Otherwise changes nothing.
   [[nodiscard]] bool RepeatBatch(TimePoint now);
-  // Nobody has to go for the next tokens of the batch, if these are all that it computes.
+  // True if no request has to go for the next tokens of the batch, given that it only decodes.
   [[nodiscard]] bool FitsAhead(const StepBuilder& step) const;
   [[nodiscard]] bool promotes() const {
     return steps_ > 0 && steps_ % config_.starvation_period == 0;
@@ -132,10 +133,10 @@ class FastServePolicy final : public Policy {
   // at all of them: nobody takes one of them then, but where nobody else is there.
   void SetAside(RequestId id, bool is_long);
   RequestId PopSetAside();
-  // Of all requests that wait, the first one is set aside. REQUIRES: somebody waits.
+  // True if the first of all waiting requests is set aside. REQUIRES: a request waits.
   [[nodiscard]] bool FirstIsSetAside() const;
-  // Between the first request of the batch and this one, a request is set aside whose prompt does
-  // not fit beside the batch: nobody overtakes it.
+  // True if a request is set aside between the first request of the batch and this one, and its
+  // prompt does not fit beside the batch: no request overtakes it.
   [[nodiscard]] bool LongOneIsBefore(RequestId id) const;
   [[nodiscard]] bool RejectIfNever(StepBuilder& step, RequestId id);
   // Takes memory from requests at the end of the queues, then from the end of the batch. True if
@@ -176,22 +177,22 @@ class FastServePolicy final : public Policy {
     return queues_[static_cast<std::size_t>(std::countr_zero(nonempty_))];
   }
   RequestId PopFront();
-  // Nobody is outside the batch.
+  // True if no request is outside the batch.
   [[nodiscard]] bool nobody_waits() const { return nonempty_ == 0 && set_aside_.empty(); }
 
   FastServeConfig config_;
   PolicyTraits traits_;
   std::vector<Duration> quanta_;      // by level
-  std::vector<WaitingQueue> queues_;  // by level; all requests but those of batch_ and set_aside_
+  std::vector<WaitingQueue> queues_;  // by level; requests neither in batch_ nor in set_aside_
   std::uint64_t nonempty_ = 0;        // a bit for each level
   WaitingQueue set_aside_{QueueOrder::kPriority};  // by place
-  std::set<std::int64_t> long_set_aside_;          // places of those with too long a prompt
+  std::set<std::int64_t> long_set_aside_;          // places of requests with too long a prompt
   std::int64_t front_places_ = 0;                  // given out so far, of all levels
   std::int64_t back_places_ = 0;
   IdMap<Progress> progress_;
   std::vector<RequestId> batch_;  // of the latest step
   Repeats repeats_;
-  // Of requests outside the batch; entries may be out of date.
+  // Places of requests outside the batch; entries may be out of date.
   PlaceHeap on_device_;            // by falling place
   PlaceHeap on_host_;              // by place
   std::vector<RequestId> waited_;  // of the present call

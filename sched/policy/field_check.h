@@ -32,19 +32,9 @@ inline void RequireAtLeast(std::string_view field, std::int32_t value, std::int3
   RequireField(value >= least, field, value, fmt::format("must be at least {}", least));
 }
 
-// A number of steps in flight: each has a plan of its own.
-inline void RequireStepsInFlight(std::string_view field, std::int32_t value) {
-  RequireField(value >= 1 && value <= 1024, field, value, "must be 1 to 1024");
-}
-
 // Refuses NaN, too.
 inline void RequireRatio(std::string_view field, double value) {
   RequireField(value >= 0 && value <= 1e6, field, value, "must be 0 to 1000000");
-}
-
-// Refuses NaN, too.
-inline void RequireShare(std::string_view field, double value) {
-  RequireField(value >= 0 && value <= 1, field, value, "must be 0 to 1");
 }
 
 // The number of drafts that the policy verifies.

@@ -9,7 +9,7 @@
 namespace twin {
 
 // Tokens of the prompt and of the longest output that the client's limit and the context allow, and
-// at least those known. `context` <= 0: only the client's limit.
+// at least the known tokens. `context` <= 0: only the client's limit.
 [[nodiscard]] inline std::int32_t LengthLimit(const Sequence& s, std::int32_t context) {
   std::int64_t most = std::int64_t{s.prompt_tokens} + s.max_output_tokens;
   if (context > 0) most = std::min<std::int64_t>(most, context);

@@ -12,14 +12,14 @@ namespace {
 
 constexpr CaseName kLightllmCaseNames[] = {{.name = "lightllm"}};
 
-// What the original gives prompts of an iteration unasked.
+// The original's default for the prompt tokens of an iteration.
 std::int64_t DefaultPromptTokens(std::int64_t cache_tokens, std::int64_t context_tokens) {
   return std::max(cache_tokens / 6, context_tokens);
 }
 
 bool HasMoreLeft(const CacheGrowth& a, const CacheGrowth& b) { return a.left > b.left; }
 
-// Of a request that is not running: all that it can become.
+// Growth of a request that is not running: all the tokens that it can become.
 CacheGrowth WholeGrowth(const Sequence& s, std::int32_t context) {
   const std::int32_t first = s.prompt_tokens + 1;
   return {first, std::max(LengthLimit(s, context) - first, 0)};
@@ -30,19 +30,7 @@ CacheGrowth WholeGrowth(const Sequence& s, std::int32_t context) {
 std::span<const CaseName> LightllmConfig::CaseNames() { return kLightllmCaseNames; }
 
 void LightllmConfig::Validate() const {
-  RequireAtLeast("lightllm.running_max_req_size", running_max_req_size, 1);
-  RequireAtLeast("lightllm.batch_max_tokens", batch_max_tokens, 0);
-  RequireAtLeast("lightllm.max_waiting_iters", max_waiting_iters, 0);
-  RequireAtLeast("lightllm.max_model_len", max_model_len, 0);
   if (order) order->ValidateWithoutPreemption(kName);
-}
-
-void LightllmConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void LightllmConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("lightllm.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits LightllmConfig::Traits() const {
@@ -64,7 +52,7 @@ std::int64_t FuturePeakTokens(std::span<const CacheGrowth> requests, std::int64_
   for (const CacheGrowth& request : requests) {
     ++running;
     held += request.held;
-    // When this request ends, those before it are still running.
+    // When this request ends, the requests before it are still running.
     peak = std::max(peak, held + running * (request.left + waste));
   }
   return peak;
@@ -86,8 +74,8 @@ void LightllmPolicy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence);
 }
 
-std::optional<DecodeLimits> LightllmPolicy::DecodeRunLimits() const {
-  // Somebody who waits is looked at again after some iterations.
+std::optional<DecodeLimits> LightllmPolicy::DecodeStreakLimits() const {
+  // Waiting requests are looked at again after some iterations.
   if (!waiting_.empty() || !waiting_.StandsStill()) return std::nullopt;
   return DecodeLimits{};
 }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
@@ -38,15 +39,15 @@ struct LightllmConfig {
   std::int32_t max_model_len = 0;       // tokens of one request; 0 = the model's context
   std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
+  static constexpr ContextField kContextField = {"max_model_len", &LightllmConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const LightllmConfig&) const = default;
 };
 
-// What a request holds in the cache, and what it may still add, in tokens.
+// Tokens that a request holds in the cache, and tokens that it may still add.
 struct CacheGrowth {
   std::int64_t held = 0;
   std::int64_t left = 0;
@@ -64,11 +65,11 @@ class LightllmPolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   [[nodiscard]] bool AdmissionIsDue(const StepBuilder& step) const;
-  // Computes the prompts of those that can be admitted; false if nobody can.
+  // Computes the prompts of the requests that can be admitted; false if none can.
   [[nodiscard]] bool Prefill(StepBuilder& step);
   void ReadGrowths(const StepBuilder& step);
   // Adds the request to growths_ if the peak allows it.

@@ -26,18 +26,7 @@ constexpr CaseName kOrcaCaseNames[] = {
 std::span<const CaseName> OrcaConfig::CaseNames() { return kOrcaCaseNames; }
 
 void OrcaConfig::Validate() const {
-  RequireStepsInFlight("orca.n_workers", n_workers);
-  RequireAtLeast("orca.max_bs", max_bs, 1);
-  RequireAtLeast("orca.max_model_len", max_model_len, 0);
   if (order) order->ValidateWithoutPreemption(kName);
-}
-
-void OrcaConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void OrcaConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("orca.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits OrcaConfig::Traits() const {
@@ -66,7 +55,7 @@ void OrcaPolicy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence);
 }
 
-std::optional<DecodeLimits> OrcaPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> OrcaPolicy::DecodeStreakLimits() const {
   // With several steps in flight each has only a part of the running requests.
   if (config_.n_workers > 1 || !waiting_.StandsStill()) return std::nullopt;
   // The head of the queue found no slot or too few blocks, and there will not be more.

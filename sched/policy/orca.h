@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 
@@ -45,10 +46,10 @@ struct OrcaConfig {
   bool prefills_first = false;            // order within the batch; otherwise by arrival
   std::optional<OrderConfig> order = {};  // of admission, not Orca's
 
+  static constexpr ContextField kContextField = {"max_model_len", &OrcaConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const OrcaConfig&) const = default;
 };
@@ -61,7 +62,7 @@ class OrcaPolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   // False if the selection ends at this head.

@@ -8,7 +8,7 @@
 // deadlines of Niyama, the branch of Sarathi-Serve for tiers of service (revision 72339db5).
 //
 // Easy to get wrong:
-// - The head of the queue is never skipped. If it does not fit, nobody behind it is admitted.
+// - The head of the queue is never skipped. If it does not fit, no request after it is admitted.
 // - A policy never sees an output length, only the prediction that the workload wrote into the
 //   arrival. Without a prediction the output limit takes its place.
 // - Ageing is continuous: in `ageing` of waiting a request gains one level of priority, and in half
@@ -67,7 +67,7 @@ struct OrderConfig {
   void Validate(std::string_view policy) const;
   // Validate, for a policy that never preempts for the sake of waiting requests.
   void ValidateWithoutPreemption(std::string_view policy) const;
-  // What an order changes in the traits of a policy.
+  // Sets the traits of a policy that depend on its order.
   void SetTraits(PolicyTraits& traits) const;
 
   bool operator==(const OrderConfig&) const = default;

@@ -59,11 +59,11 @@ class OrderedQueue {
     }
   }
 
-  // First come, first served only: puts those who wait now into the order of their priorities.
+  // First come, first served only: puts the waiting requests into the order of their priorities.
   void SortByPriority() { waiting_.SortByPriority(); }
 
-  // A request that was taken out is admitted: the next front depends on it. And the reverse, before
-  // it is put back.
+  // Charges a request that was taken out and is admitted: the next front depends on it. NotAdmitted
+  // undoes that before the request is put back.
   void Admitted(const Sequence& s) {
     if (by_tenant()) fair_.ChargeInput(s);
   }
@@ -89,8 +89,8 @@ class OrderedQueue {
     const std::int64_t other = Key(running);
     return key != other ? key < other : front() < running.id;
   }
-  // Whom of the running requests the order serves last, as a position in `running`: the latest one
-  // if first come, first served. REQUIRES: `running` is not empty, and in order of admission.
+  // Index in `running` of the request with the lowest priority in this order; with first come,
+  // first served, the latest one. REQUIRES: `running` is not empty, and in order of admission.
   [[nodiscard]] std::size_t Last(const StepBuilder& step, std::span<const RequestId> running) const;
 
   // True if steps that only decode leave the order of all requests as it is.

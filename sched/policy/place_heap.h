@@ -11,7 +11,7 @@
 
 namespace twin {
 
-// A binary heap that is not told when a key changes or a request leaves: whoever changes a key
+// A binary heap that is not told when a key changes or a request leaves: code that changes a key
 // pushes the request again, and the former entry is dropped when it comes to the head, or by
 // DropOutdated. The owner says which entries hold, by a function of (id, key). A call takes
 // logarithmic time, and allocates while the heap grows.

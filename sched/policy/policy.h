@@ -32,7 +32,7 @@ enum class ResultQueue : std::uint8_t {
   kPipeline,    // the oldest of steps_in_flight_max steps returns once so many are out; a call that
                 // plans nothing takes a place too
   kAsync,       // the next step is planned before the latest one returns (vLLM up to 0.15)
-  kBatchQueue,  // as kPipeline, but behind a call that planned nothing while no request is
+  kBatchQueue,  // as kPipeline, but after a call that planned nothing while no request is
                 // unfinished the oldest one returns at once (vLLM 0.33)
   kOverlap,     // the next step is planned before the latest one returns; a call that plans nothing
                 // returns nothing (SGLang)
@@ -41,6 +41,18 @@ enum class ResultQueue : std::uint8_t {
 
 // Everything that code outside sched/policy/ may ask about a configured policy. The engine enforces
 // the limits and promises (docs/INVARIANTS.md).
+//
+// Set these for a policy of your own; the defaults suit most policies:
+// - name
+// - tokens_per_step_max, sequences_per_step_max: the limits that it keeps, if any
+// - preempts = false, if it reserves all blocks of a request on admission and never preempts
+// - first_come_first_served = false, unless first admissions happen in order of arrival
+// - caches_prefixes = true, if it calls StepBuilder::AttachPrefix and PublishPrefix
+// - swaps_to_host, reads_predictions, receives_kv: the features that it uses
+// - context_tokens_max, if it rejects requests beyond a limit of its own
+// - step_engine and memory_rule: the system whose host times and size of the KV cache it gets
+// The engine checks the limits, preempts and first_come_first_served in every plan. The other
+// traits are for policies that decide as a particular system does.
 struct PolicyTraits {
   std::string_view name;
   std::int32_t tokens_per_step_max = 0;     // I1; 0 = no such limit
@@ -51,7 +63,7 @@ struct PolicyTraits {
   bool preempts = true;                 // I7: false for policies that reserve to completion
   bool first_come_first_served = true;  // I8: first admissions happen in order of arrival
   bool defers_release = false;          // finished sequences keep their blocks until Release()
-  // Cancelled sequences do not keep their blocks for a step in flight: later steps run behind it.
+  // Cancelled sequences do not keep their blocks for a step in flight: later steps run after it.
   bool frees_in_flight = false;
   bool caches_prefixes = false;       // looks up and publishes block keys
   bool publishes_at_end = false;      // only the blocks of the prompt, when the request ends
@@ -65,8 +77,8 @@ struct PolicyTraits {
   bool reserves_context = false;  // an admission reserves context_tokens_max, whatever it asks for
   bool receives_kv = false;       // of requests that another replica has prefilled
   bool needs_disaggregation = false;  // its system has no replicas that do both phases
-  bool mixes_phases = false;          // an engine may prefill for others and receive_kv at once
-  bool reads_predictions = false;     // of output lengths; else it sees none
+  bool mixes_phases = false;  // an engine may prefill for other replicas and receive_kv at once
+  bool reads_predictions = false;  // of output lengths; else it sees none
   // Speculative decoding: drafts that a sequence verifies in a step at most; 0 = none are made.
   std::int32_t drafts_max = 0;
   // The next step is planned before the drafts are known: it assumes drafts_max for each sequence
@@ -76,13 +88,18 @@ struct PolicyTraits {
   Delivery delivery = Delivery::kPerStep;
   ReleaseOrder release_order = ReleaseOrder::kBack;
 
-  // What the KV cache of the policy's own system is sized by (sim/devices/kv_capacity.h).
+  // The rule by which the policy's own system sizes its KV cache (sim/devices/kv_capacity.h).
   std::string_view memory_rule = "vllm_v1";  // name of a sim::MemoryRule
   std::int32_t sized_for_tokens = 0;         // largest step in tokens; 0 = tokens_per_step_max
   std::int32_t context_tokens_max = 0;       // prompt + output of one request; 0 = the model's
   bool outputs_end_at_context = false;       // no token beyond context_tokens_max is ever computed
 
-  // How the policy's own system prepares steps on the host: v1, v0 or tgis (sim::StepEngine).
+  // How the policy's own system prepares steps on the host (sim::StepEngine). It affects predicted
+  // times only:
+  //   v1    graphs and a lean host; with overlaps_own_steps the next step is prepared while the
+  //         device works (vLLM V1, SGLang)
+  //   v0    a slow host; prompts apart from decodes (vLLM before V1)
+  //   tgis  static shapes without chunks, and a slow host (IBM's fork of Text Generation Inference)
   std::string_view step_engine = "v1";
 
   // Whether full blocks enter the prefix cache while their request runs.
@@ -101,7 +118,8 @@ struct PolicyTraits {
 struct DecodeLimits {
   std::int32_t computed_max = std::numeric_limits<std::int32_t>::max();  // tokens of one sequence
   std::int32_t free_blocks_min = 0;  // free blocks required before each sequence, even if unused
-  // In runs alone: ContinueDecodeRun() frees the blocks that the step takes, or returns false.
+  // In decode streaks alone: ContinueDecodeStreak() frees the blocks that the step takes, or
+  // returns false.
   bool makes_room = false;
 };
 
@@ -127,7 +145,7 @@ class Policy {
   // its blocks, unless traits().defers_release: then the policy does so in a later plan.
   virtual void Remove(const Sequence& sequence) = 0;
 
-  // A step returned; its sequences are updated, and Remove was called for those that ended.
+  // A step returned; its sequences are updated, and Remove was called for the ones that ended.
   virtual void StepReturned(const StepPlan& /*plan*/) {}
 
   // Only with traits().defers_release, after a step returned: appends the finished sequences whose
@@ -145,30 +163,37 @@ class Policy {
   // event.
   virtual void Plan(StepBuilder& step) = 0;
 
-  // Asked when the latest plan decoded all running requests and did nothing else, nobody arrived or
-  // left since, and its tokens have returned or the policy overlaps its own steps. A value promises
-  // that Plan() would now decode the same requests in the order of DecodeRunReversals(), take no
-  // block but for their next tokens, and otherwise do nothing, and so again after each such step,
-  // while each request stays within the limits, however much time passes: whose choice depends on
-  // time promises nothing while that can come to matter. Neither Plan() nor StepReturned() is
-  // called for such steps: the state of the policy after them must be what it is now, but for what
-  // ContinueDecodeRun() changes.
-  [[nodiscard]] virtual std::optional<DecodeLimits> DecodeRunLimits() const { return std::nullopt; }
+  // Limits within which the policy would repeat the latest step unchanged. While they hold, the
+  // engine plans without asking the policy: neither Plan() nor StepReturned() is called.
+  //
+  // Asked when the latest plan decoded all running requests and did nothing else, no request has
+  // arrived or left since, and its tokens have returned or the policy overlaps its own steps. A
+  // value promises that Plan() would now decode the same requests in the order of
+  // DecodeStreakReversals(), take blocks for their next tokens only, and do nothing else; and that
+  // it would do so again after each such step while every request stays within the limits.
+  //
+  // Time: the promise holds however much time passes. A policy whose choice depends on time returns
+  // nullopt while that can come to matter: while a request waits that could be admitted, or could
+  // change its place.
+  // State: after the steps the policy is in the state it is in now, except for the changes that
+  // ContinueDecodeStreak() makes.
+  [[nodiscard]] virtual std::optional<DecodeLimits> DecodeStreakLimits() const {
+    return std::nullopt;
+  }
 
-  // Asked with it. Empty: each step of the run has the order of the step before. Otherwise each
-  // step turns parts of it round: the ends of these parts of the batch, which follow each other
-  // from its beginning to its end. Valid until the next call.
-  [[nodiscard]] virtual std::span<const std::int32_t> DecodeRunReversals() const { return {}; }
+  // End indices of consecutive parts of the batch that each step reverses. Empty: the order stays.
+  // Asked together with DecodeStreakLimits(). Valid until the next call.
+  [[nodiscard]] virtual std::span<const std::int32_t> DecodeStreakReversals() const { return {}; }
 
-  // Asked before each of these steps, when its blocks are free or limits.makes_room. The policy
-  // does what Plan() would do beside the decodes: it moves its own state on and makes room in its
-  // prefix tree. False, before anything has changed: the promise ends, and Plan() is called. True:
-  // the step takes place.
-  [[nodiscard]] virtual bool ContinueDecodeRun(StepBuilder& /*step*/) { return true; }
+  // Asked before each repeated step, if its blocks are free or limits.makes_room. The policy does
+  // what Plan() would do beside the decodes: it updates its own state and makes room in its prefix
+  // tree. True: the step takes place. False, with nothing changed: the promise ends, and Plan() is
+  // called.
+  [[nodiscard]] virtual bool ContinueDecodeStreak(StepBuilder& /*step*/) { return true; }
 
-  // True if the latest call planned nothing because it was not the turn of those who can run. The
-  // engine then calls again, up to steps_in_flight_max times, where it may plan more than once in
-  // an instant.
+  // True if the latest call planned nothing because the requests that can run were not yet due in
+  // their turn. If the engine may plan more than once in an instant, it then calls again, up to
+  // steps_in_flight_max times. For pipelines whose steps take turns (Sarathi, vLLM V1).
   [[nodiscard]] virtual bool TurnWasEmpty() const { return false; }
 
   // Asked after Plan() planned nothing: when it must be called again even if nothing happens,

@@ -1,6 +1,10 @@
 #include "sched/policy/registry.h"
 
+#include <fmt/format.h>
+
 #include <type_traits>
+
+#include "sched/policy/field_check.h"
 
 namespace twin {
 namespace {
@@ -65,11 +69,18 @@ void ValidateStartUp(const PolicyConfig& config) {
 }
 
 void ResolveContext(PolicyConfig& config, std::int32_t model_tokens) {
-  VisitPolicy(config, [model_tokens](auto& c) { c.ResolveContext(model_tokens); });
+  VisitPolicy(config, [model_tokens](auto& c) {
+    std::int32_t& tokens = c.*c.kContextField.tokens;
+    if (tokens == 0) tokens = model_tokens;
+    if constexpr (requires { c.ResolveBudget(); }) c.ResolveBudget();
+  });
 }
 
 void ValidateContext(const PolicyConfig& config, std::int32_t model_tokens) {
-  VisitPolicy(config, [model_tokens](const auto& c) { c.ValidateContext(model_tokens); });
+  VisitPolicy(config, [model_tokens](const auto& c) {
+    RequireWithinModel(fmt::format("{}.{}", c.kName, c.kContextField.name),
+                       c.*c.kContextField.tokens, model_tokens);
+  });
 }
 
 bool SetSpeculation(PolicyConfig& config, const SpeculationRules& rules) {

@@ -7,10 +7,11 @@
 // A Config is an aggregate of parameters with
 //   kName                       its name in configurations
 //   Traits()                    safe for any values
-//   Validate()                  throws InputError unless the policy can decide with the values
+//   Validate()                  throws InputError unless the fields fit each other; the range of
+//                               each field stands in config/policy.proto
 //   ValidateStartUp()           optional: and what the original system refuses at its start
-//   ResolveContext(tokens)      sets limits that are left to the model (0)
-//   ValidateContext(tokens)     throws InputError if it allows longer requests than the model
+//   kContextField               the field that limits the tokens of a request (0 = the model's)
+//   ResolveBudget()             optional: sets a step limit that depends on that field
 //   CaseNames()                 its names in scheduling cases
 //   speculation                 optional: the member that SetSpeculation sets
 #pragma once

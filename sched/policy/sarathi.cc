@@ -56,11 +56,6 @@ SarathiConfig Effective(SarathiConfig config) {
 std::span<const CaseName> SarathiConfig::CaseNames() { return kSarathiCaseNames; }
 
 void SarathiConfig::Validate() const {
-  RequireAtLeast("sarathi.chunk_size", chunk_size, 1);
-  RequireAtLeast("sarathi.max_num_seqs", max_num_seqs, 1);
-  RequireAtLeast("sarathi.max_model_len", max_model_len, 0);
-  RequireShare("sarathi.watermark", watermark);
-  RequireStepsInFlight("sarathi.pipeline_parallel_size", pipeline_parallel_size);
   RequireField(scheduler == Scheduler::kSarathi || pipeline_parallel_size == 1,
                "sarathi.pipeline_parallel_size", pipeline_parallel_size,
                "must be 1 unless scheduler is sarathi");
@@ -88,14 +83,6 @@ void SarathiConfig::Validate() const {
                "must be 1 to 1024 with enable_dynamic_chunking_schedule");
   RequireField(high_chunk_size >= low_chunk_size, "sarathi.high_chunk_size", high_chunk_size,
                AtLeastField("low_chunk_size", low_chunk_size));
-}
-
-void SarathiConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void SarathiConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("sarathi.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits SarathiConfig::Traits() const {
@@ -131,14 +118,14 @@ void SarathiPolicy::Remove(const Sequence& sequence) {
   relegated_.erase(sequence.id);
 }
 
-std::optional<DecodeLimits> SarathiPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> SarathiPolicy::DecodeStreakLimits() const {
   // With several steps in flight each has only a part of the running requests.
   if (traits_.steps_in_flight_max > 1 || !waiting_.StandsStill()) return std::nullopt;
   // The next turn is that of the waiting requests.
   if (config_.scheduler == SarathiConfig::Scheduler::kSimpleChunking && !waiting_.empty()) {
     return std::nullopt;
   }
-  // Whoever waits did not fit into the blocks, the batch or the chunk: there will not be more room.
+  // Waiting requests did not fit into the blocks, the batch or the chunk; no more room comes.
   return DecodeLimits{.free_blocks_min = 1};
 }
 

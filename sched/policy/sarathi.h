@@ -12,16 +12,16 @@
 // - An admission takes the blocks of the whole prompt and leaves a watermark free, although only a
 //   chunk is computed now. Chunks therefore never run out of memory; decodes can.
 // - A decode is granted only while a block is free, whether or not it needs one. The victim is the
-//   latest arrival among those not yet visited, or the decode itself; it goes to the front of the
+//   latest arrival not yet visited, or the decode itself; it goes to the front of the
 //   queue, starts over, and may be admitted again in the same step.
 // - More decodes than chunk_size are allowed: the budget left is clamped at zero, so chunk_size
 //   bounds no step.
 // - With several steps in flight, a request that is in another step is carried over untouched.
 // - Dynamic chunking chooses the chunk by the prompt tokens already processed, not by the step.
 // - With slack_chunking all prompts that fit hold memory from their arrival on, and a step begins
-//   with the most urgent one, whoever began before.
+//   with the most urgent one, whichever began before.
 // - The schedulers that Sarathi-Serve compares itself with (config.scheduler) share its memory
-//   rules, also where the originals have others: vLLM without chunks, and turns of prefills and
+//   rules, even if the original's rules differ: vLLM without chunks, and turns of prefills and
 //   decodes, of which one can be empty.
 #pragma once
 
@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/slack_chunking.h"
@@ -42,8 +43,8 @@ struct SarathiConfig {
   static constexpr const char* kName = "sarathi";
 
   enum class Scheduler : std::uint8_t {
-    kSarathi,  // decodes and chunks in one step
-    kVllm,     // whole prompts in steps of their own, decodes in others (Sarathi-Serve's vllm)
+    kSarathi,         // decodes and chunks in one step
+    kVllm,            // whole prompts and decodes in separate steps (Sarathi-Serve's vllm)
     kSimpleChunking,  // chunks and decodes in turn
   };
   Scheduler scheduler = Scheduler::kSarathi;
@@ -61,10 +62,10 @@ struct SarathiConfig {
   std::optional<OrderConfig> order = {};             // of admission, not Sarathi-Serve's
   std::optional<SlackChunking> slack_chunking = {};  // Niyama; with an order by deadlines
 
+  static constexpr ContextField kContextField = {"max_model_len", &SarathiConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const SarathiConfig&) const = default;
 };
@@ -78,7 +79,7 @@ class SarathiPolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
   [[nodiscard]] bool TurnWasEmpty() const override { return turn_was_empty_; }
 
  private:
@@ -119,7 +120,7 @@ class SarathiPolicy final : public Policy {
   bool decodes_next_ = false;  // kSimpleChunking: whose turn the next call is
   bool turn_was_empty_ = false;    // kSimpleChunking: of the latest call
   std::set<RequestId> relegated_;  // slack_chunking
-  // Of the present call.
+  // Scratch of the present call.
   std::vector<RequestId> visiting_;
   std::vector<RequestId> prefills_;
   std::vector<RequestId> decodes_;

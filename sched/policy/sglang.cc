@@ -24,22 +24,8 @@ constexpr CaseName kSglangCaseNames[] = {{.name = "sglang",
 std::span<const CaseName> SglangConfig::CaseNames() { return kSglangCaseNames; }
 
 void SglangConfig::Validate() const {
-  RequireAtLeast("sglang.chunked_prefill_size", chunked_prefill_size, -1);
-  RequireAtLeast("sglang.max_prefill_tokens", max_prefill_tokens, 1);
-  RequireAtLeast("sglang.max_running_requests", max_running_requests, 1);
-  RequireAtLeast("sglang.prefill_max_requests", prefill_max_requests, 0);
-  RequireAtLeast("sglang.context_length", context_length, 0);
   RequireField(schedule_conservativeness >= 0, "sglang.schedule_conservativeness",
                schedule_conservativeness, "must be at least 0");
-  RequireShare("sglang.init_new_token_ratio", init_new_token_ratio);
-  RequireShare("sglang.min_new_token_ratio_factor", min_new_token_ratio_factor);
-  RequireAtLeast("sglang.new_token_ratio_decay_steps", new_token_ratio_decay_steps, 1);
-  RequireAtLeast("sglang.retract_decode_steps", retract_decode_steps, 0);
-  RequireAtLeast("sglang.clip_max_new_tokens", clip_max_new_tokens, 1);
-  RequireAtLeast("sglang.in_batch_check_threshold", in_batch_check_threshold, -1);
-  RequireAtLeast("sglang.in_batch_deprioritize_threshold", in_batch_deprioritize_threshold, 1);
-  RequireAtLeast("sglang.priority_scheduling_preemption_threshold",
-                 priority_scheduling_preemption_threshold, 0);
   if (order) ValidateOrder();
 }
 
@@ -52,14 +38,6 @@ void SglangConfig::ValidateOrder() const {
                "must be false with sglang.order; allowed: order { kind: priority }");
   RequireField(retraction_policy == Retraction::kLength, "sglang.retraction_policy", "priority",
                "must be length with sglang.order, which decides who is retracted");
-}
-
-void SglangConfig::ResolveContext(std::int32_t model_tokens) {
-  if (context_length == 0) context_length = model_tokens;
-}
-
-void SglangConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("sglang.context_length", context_length, model_tokens);
 }
 
 PolicyTraits SglangConfig::Traits() const {
@@ -190,8 +168,8 @@ void SglangPolicy::TakeArrivals(StepBuilder& step) {
     }
   }
   arrived_.clear();
-  // Requests that were expected to end with a step that has returned, and have not: the world lets
-  // their outputs exceed their limits.
+  // Takes requests back that should have ended with a step that has returned, but go on: the world
+  // lets their outputs exceed their limits.
   const auto rows = static_cast<std::size_t>(config_.max_running_requests);
   std::erase_if(taken_out_, [&](RequestId id) {
     const bool room = running_.size() + last_batch_.size() < rows;
@@ -218,7 +196,8 @@ void SglangPolicy::MergeLastBatch() {
   last_batch_shrank_ = running_shrank_ = false;
 }
 
-// Takes the memory of an admitted request; `left` requests go on running.
+// Preempts an admitted request and frees its memory; `left` requests go on running. (Not
+// StepBuilder::Release, which frees the blocks of a finished request.)
 void SglangPolicy::Release(StepBuilder& step, RequestId id, std::size_t left) {
   SglangRequest& request = requests_[id];
   cache_.Unlock(request.hold);
@@ -246,6 +225,7 @@ void SglangPolicy::Requeue(StepBuilder& step, RequestId id) {
   waiting_.Push(s, request);
 }
 
+// The original's limit: the context or the whole cache, less two tokens.
 std::int64_t SglangPolicy::LongestRequest() const {
   const std::int64_t context = config_.context_length > 0
                                    ? config_.context_length

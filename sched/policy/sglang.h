@@ -20,7 +20,7 @@
 //   a page.
 // - The path of a hit is locked before the test, so that it does not count as evictable.
 // - Retraction takes the request with the fewest output tokens, and the survivors stay sorted.
-//   What it had generated leaves the cache; its prompt stays in the tree.
+//   Its output leaves the cache; its prompt stays in the tree.
 // - The ratio changes in decode steps only, and starts over when the engine is idle.
 // - An overlapped step is planned without the results of the latest one. A request that is certain
 //   to end with them is left out; a token that returns for a retracted request is thrown away.
@@ -39,6 +39,13 @@
 
 namespace twin {
 
+// The lists that a request passes through:
+//
+//   arrived_ -> waiting_ -> last_batch_ (prefill_ builds it; chunked_ is its divided prompt)
+//            -> running_ -> taken_out_ (its last token is in flight) -> ended_ -> releases_
+//
+// A retracted request goes back from running_ to waiting_. A request that ends, or is cancelled,
+// leaves its list for ended_ while it holds blocks.
 class SglangPolicy final : public Policy {
  public:
   // REQUIRES: a config that Validate accepts.
@@ -51,8 +58,8 @@ class SglangPolicy final : public Policy {
   void CollectReleases(std::vector<RequestId>& finished) override;
   void Idle() override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
-  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
+  [[nodiscard]] bool ContinueDecodeStreak(StepBuilder& step) override;
 
   // "ratio": the share of their output limits that running requests are expected to use.
   [[nodiscard]] std::span<const Gauge> Gauges() const override { return {&gauge_, 1}; }
@@ -70,8 +77,9 @@ class SglangPolicy final : public Policy {
     std::int64_t input_left = 0;  // tokens
     std::int64_t chunk_left = 0;  // tokens; unused without chunks
     double future = 0;            // tokens charged against all of the cache
-    std::int64_t charged = 0;     // of those, what this step needs
-    // What requests will still take of the cache, and hold then (OfferIgnoringEnd).
+    std::int64_t charged = 0;     // the part of `future` that this step needs
+    // Tokens that a request will still take of the cache, and tokens that it then holds
+    // (OfferIgnoringEnd).
     struct FutureOf {
       double left = 0;
       std::int64_t held = 0;
@@ -139,7 +147,7 @@ class SglangPolicy final : public Policy {
   std::vector<RequestId> last_batch_;  // if it was a prefill: in its order
   std::vector<RequestId> taken_out_;   // certain to end with the step in flight
   std::optional<RequestId> chunked_;
-  bool full_ = false;
+  bool full_ = false;  // no admissions until the running batch shrinks; the next two say it has
   bool last_batch_shrank_ = false;
   bool running_shrank_ = false;
   struct Ended {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/policy.h"
 
@@ -55,11 +56,11 @@ struct SglangConfig {
     return enable_priority_scheduling && priority_preemption;
   }
 
+  static constexpr ContextField kContextField = {"context_length", &SglangConfig::context_length};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
   void ValidateOrder() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const SglangConfig&) const = default;
 };

@@ -71,7 +71,7 @@ void SglangPolicy::Retract(StepBuilder& step) {
     Requeue(step, victim);
     fits = DecodesFit(step, running_);
   }
-  // What the limits of requests exclude, unless the world lets outputs exceed them.
+  // Needed only if the world lets outputs exceed their limits: otherwise one request always fits.
   if (!DecodesFit(step, running_) && chunked_) {
     const RequestId victim = *chunked_;
     chunked_.reset();
@@ -118,7 +118,7 @@ void SglangPolicy::SortForRetraction(const StepBuilder& step) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) running_[i] = ranks_[i].id;
 }
 
-std::optional<DecodeLimits> SglangPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> SglangPolicy::DecodeStreakLimits() const {
   const bool admits = chunked_ || !arrived_.empty() || !taken_out_.empty() ||
                       !(waiting_.empty() || (full_ && !config_.preempts_by_priority()));
   const bool merges = !last_batch_.empty() || last_batch_shrank_ || running_shrank_;
@@ -133,7 +133,7 @@ std::optional<DecodeLimits> SglangPolicy::DecodeRunLimits() const {
 }
 
 // Each decode may take a page. With as many free, PlanDecode() retracts nobody.
-bool SglangPolicy::ContinueDecodeRun(StepBuilder& step) {
+bool SglangPolicy::ContinueDecodeStreak(StepBuilder& step) {
   const std::int64_t tokens = static_cast<std::int64_t>(running_.size()) * page_;
   if (Available(step) < tokens) return false;
   CHECK(MakeFree(step, tokens));

@@ -153,7 +153,7 @@ void SglangPolicy::ListFutures(const StepBuilder& step, const Sequence& candidat
     auto place = std::find_if(list.begin(), list.end(), [&](const Prefill::FutureOf& other) {
       return entry.left <= other.left;
     });
-    // Behind all others, the original enters it before the last.
+    // An entry that belongs at the end goes before the last one, as in the original.
     if (place == list.end() && !list.empty()) --place;
     list.insert(place, entry);
     return;

@@ -127,8 +127,8 @@ void SglangQueue::SortByPrefix(const StepBuilder& step, SglangRequests& requests
   SortByRank();
 }
 
-// Of several requests with a prefix that is not in the tree, the first computes it; the others
-// wait at the end, to find it there.
+// True if an earlier request of the list has the same prefix, which is not in the tree: that one
+// computes it, and this one waits at the end, to find it there.
 bool SglangQueue::SharedInList(const Sequence& s, std::int32_t hit_tokens) {
   if (hit_tokens > config_.in_batch_check_threshold) return false;
   if (s.keys.size() < shared_keys_) return false;

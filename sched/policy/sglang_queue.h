@@ -16,7 +16,7 @@
 
 namespace twin {
 
-// What the policy keeps of a request beside its Sequence.
+// The policy's own data of a request, beside its Sequence.
 struct SglangRequest {
   std::int32_t limit = 0;       // output tokens that the cache and the context leave room for
   TreeHold hold;                // while admitted
@@ -28,7 +28,7 @@ using SglangRequests = IdMap<SglangRequest>;
 
 // A list. New and retracted requests join at its end; an order of SGLang's may sort it, which
 // stays. PopFront takes constant time. Erase takes time linear in the requests before, and Sort in
-// the matches; where it sorts by priority beyond those, in the list, unless nobody has joined.
+// the matches, or in the list if it sorts by priority and a request has joined.
 //
 // Orders that never look into the tree rank a request once, when it joins (`lof`, priorities
 // without `lpm`): then a call takes logarithmic time for each request that it looks at. So it does
@@ -53,7 +53,7 @@ class SglangQueue {
   // the first `count`. REQUIRES: i < size(); all places before have been looked at since.
   [[nodiscard]] RequestId At(const StepBuilder& step, std::size_t i);
   void PopFront(const StepBuilder& step, std::size_t count);
-  // Nothing if the request is not in the list.
+  // Does nothing if the request is not in the list.
   void Erase(const Sequence& s, const SglangRequest& request);
 
   // As OrderedQueue's.
@@ -103,7 +103,7 @@ class SglangQueue {
   OrderedQueue ordered_;     // empty unless ordered()
   bool ranks_once_;
   std::set<Ranked> ranked_;                  // empty unless ranks_once_
-  std::set<Ranked>::const_iterator next_{};  // behind those who were looked at in this step
+  std::set<Ranked>::const_iterator next_{};  // one after the last looked at in this step
   RingQueue<RequestId> list_;        // if ordered() or ranks_once_: who was looked at in this step
   bool sorted_by_priority_ = false;  // list_ is
   std::int64_t sorts_ = 0;

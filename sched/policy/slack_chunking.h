@@ -26,7 +26,7 @@ struct SlackChunking {
   Duration token_time = std::chrono::microseconds(40);  // of each token that is computed
   Duration context_token_time =
       std::chrono::nanoseconds(20);  // of each token that decodes attend to
-  // A prompt that cannot be computed until its first token is due goes behind all others, once.
+  // A prompt that cannot be computed until its first token is due goes to the end, once.
   bool relegates = true;
 
   // Throws InputError (usage), "policy.FIELD.slack_chunking.NAME: ...".

@@ -5,11 +5,11 @@
 
 namespace twin {
 
-// What proposes drafts.
+// The proposer of drafts.
 enum class SpecMethod : std::uint8_t {
   kNgram,       // the tokens that followed the latest ones earlier in prompt and output
   kEagle,       // a head of the model itself; its keys and values are in the request's blocks
-  kDraftModel,  // a smaller model, likewise
+  kDraftModel,  // a smaller model; its keys and values are in the request's blocks, too
 };
 
 struct SpeculationRules {
@@ -17,11 +17,11 @@ struct SpeculationRules {
   std::int32_t num_speculative_tokens = 0;  // drafts of a request per step, at most; 0 = none
 
   [[nodiscard]] bool on() const { return num_speculative_tokens > 0; }
-  // Slots that the proposer fills behind the tokens of a step.
+  // Slots that the proposer fills after the tokens of a step.
   [[nodiscard]] std::int32_t lookahead_tokens() const {
     return method == SpecMethod::kNgram ? 0 : num_speculative_tokens;
   }
-  // Tokens that the proposer computes beyond those of each work item in its first pass.
+  // Tokens that the proposer adds to each work item in its first pass.
   [[nodiscard]] std::int32_t draft_slots() const {
     return on() && method == SpecMethod::kDraftModel ? 1 : 0;
   }

@@ -23,18 +23,7 @@ SplitFuseConfig Effective(SplitFuseConfig config) {
 std::span<const CaseName> SplitFuseConfig::CaseNames() { return kSplitFuseCaseNames; }
 
 void SplitFuseConfig::Validate() const {
-  RequireAtLeast("splitfuse.max_ragged_batch_size", max_ragged_batch_size, 1);
-  RequireAtLeast("splitfuse.max_ragged_sequence_count", max_ragged_sequence_count, 1);
-  RequireAtLeast("splitfuse.max_length", max_length, 0);
   if (order) order->ValidateWithoutPreemption(kName);
-}
-
-void SplitFuseConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_length == 0) max_length = model_tokens;
-}
-
-void SplitFuseConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("splitfuse.max_length", max_length, model_tokens);
 }
 
 PolicyTraits SplitFuseConfig::Traits() const {
@@ -79,7 +68,7 @@ void SplitFusePolicy::Remove(const Sequence& sequence) {
 
 void SplitFusePolicy::StepReturned(const StepPlan& plan) {
   starvation_.TokensEmitted(plan.totals.emitting_items);
-  // It is not empty behind a run of equal steps, which were planned without the policy.
+  // It is not empty after a decode streak, whose steps were planned without the policy.
   continuing_.resize(plan.work.size());
   std::size_t count = 0;
   for (const WorkItem& item : plan.work) {
@@ -90,7 +79,7 @@ void SplitFusePolicy::StepReturned(const StepPlan& plan) {
   for (const RequestId ended : flushes_) std::erase(continuing_, ended);
 }
 
-std::optional<DecodeLimits> SplitFusePolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> SplitFusePolicy::DecodeStreakLimits() const {
   const bool decodes_alone = decoding_.empty() && started_.empty() && fresh_.empty() &&
                              arrived_.empty() && flushes_.empty() && fresh_.StandsStill();
   return decodes_alone ? std::optional(DecodeLimits{}) : std::nullopt;
@@ -106,7 +95,7 @@ void SplitFusePolicy::Plan(StepBuilder& step) {
   DecodePass(step);
   PromptPass(step);
   if (step.plan().work.empty() && flushes_.empty()) EvictLast(step);
-  // Blocks of finished requests become free behind this pass's decision.
+  // Blocks of finished requests become free after this pass's decision.
   for (const RequestId id : flushes_) step.Release(id);
   flushes_.clear();
   fresh_.Planned(step);

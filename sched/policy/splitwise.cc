@@ -18,20 +18,7 @@ bool DecodesHere(const Sequence& s) { return !s.prefill_only && s.max_output_tok
 
 std::span<const CaseName> SplitwiseConfig::CaseNames() { return kSplitwiseCaseNames; }
 
-void SplitwiseConfig::Validate() const {
-  RequireAtLeast("splitwise.max_batch_size", max_batch_size, 1);
-  RequireAtLeast("splitwise.max_batch_tokens", max_batch_tokens, 1);
-  RequireAtLeast("splitwise.max_preemptions", max_preemptions, 0);
-  RequireAtLeast("splitwise.max_model_len", max_model_len, 0);
-}
-
-void SplitwiseConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void SplitwiseConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("splitwise.max_model_len", max_model_len, model_tokens);
-}
+void SplitwiseConfig::Validate() const {}
 
 PolicyTraits SplitwiseConfig::Traits() const {
   PolicyTraits traits;
@@ -67,7 +54,7 @@ void SplitwisePolicy::Remove(const Sequence& sequence) {
   CHECK(prompts_.Erase(id) || bridge_.Erase(id));
 }
 
-std::optional<DecodeLimits> SplitwisePolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> SplitwisePolicy::DecodeStreakLimits() const {
   // Who was refused blocks gets none while nobody leaves.
   if (!stands_still_) return std::nullopt;
   return DecodeLimits{};
@@ -126,7 +113,7 @@ bool SplitwisePolicy::AcceptTransfers(StepBuilder& step) {
 }
 
 bool SplitwisePolicy::ForgoTransfers(StepBuilder& step) {
-  // Nobody who holds memory here can give it back.
+  // True if no request that holds memory here can give it back.
   const bool stuck = batch_.empty() && paused_.empty() && fresh_.empty() && arriving_.empty();
   if (!stuck || bridge_.empty()) return false;
   while (!bridge_.empty()) {

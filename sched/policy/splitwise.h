@@ -18,14 +18,14 @@
 // another machine takes the blocks of the prompt.
 //
 // Sources: Patel et al., ISCA'24, section IV-B; Mutinifni/splitwise-sim, revision 8f99e7dc,
-// instance.py (SplitwiseInstance) and task.py. Field names are those of the simulator.
+// instance.py (SplitwiseInstance) and task.py. Field names are the simulator's.
 //
 // Easy to get wrong:
 // - The first request of a step is never too long; nobody else joins a prompt beyond
 //   max_batch_tokens.
 // - Steps that left a request out count for ever: one that has aged loses its place for a step at
 //   most.
-// - Prompts computed here and decoded here queue behind all other decodes once, as in the
+// - Prompts computed here and decoded here queue after all other decodes once, as in the
 //   simulator, where both phases are tasks of their own.
 //
 // Otherwise than the simulator:
@@ -48,6 +48,7 @@
 #include "core/id_map.h"
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/policy.h"
 
 namespace twin {
@@ -60,10 +61,10 @@ struct SplitwiseConfig {
   std::int32_t max_preemptions = 4;      // steps that may leave a request out before it comes first
   std::int32_t max_model_len = 0;        // tokens of one request; 0 = the model's context
 
+  static constexpr ContextField kContextField = {"max_model_len", &SplitwiseConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const SplitwiseConfig&) const = default;
 };
@@ -76,7 +77,7 @@ class SplitwisePolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   struct Wait {
@@ -128,8 +129,8 @@ class SplitwisePolicy final : public Policy {
   std::vector<RequestId> fresh_;   // have not begun; by arrival
   IdMap<Wait> waits_;
   std::vector<RequestId> entered_;  // since the latest call
-  bool stands_still_ = false;       // steps repeat until somebody comes or leaves
-  // Of the present call.
+  bool stands_still_ = false;       // steps repeat until a request comes or leaves
+  // Scratch of the present call.
   Selection now_;
   std::vector<RequestId> next_batch_;
   std::vector<RequestId> aged_;

@@ -22,17 +22,7 @@ constexpr CaseName kStaticCaseNames[] = {
 std::span<const CaseName> StaticConfig::CaseNames() { return kStaticCaseNames; }
 
 void StaticConfig::Validate() const {
-  RequireAtLeast("static.max_batch_size", max_batch_size, 1);
-  RequireAtLeast("static.max_model_len", max_model_len, 0);
   if (order) order->ValidateWithoutPreemption(kName);
-}
-
-void StaticConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void StaticConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("static.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits StaticConfig::Traits() const {
@@ -68,9 +58,9 @@ void StaticPolicy::CollectReleases(std::vector<RequestId>& finished) {
   batch_.CollectReleases(finished);
 }
 
-std::optional<DecodeLimits> StaticPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> StaticPolicy::DecodeStreakLimits() const {
   if (!waiting_.StandsStill()) return std::nullopt;
-  return DecodeLimits{};  // until the first of the batch ends, whoever waits
+  return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }
 
 void StaticPolicy::Plan(StepBuilder& step) {

@@ -16,6 +16,7 @@
 
 #include "sched/policy/case_name.h"
 #include "sched/policy/closed_batch.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
@@ -34,10 +35,10 @@ struct StaticConfig {
   std::int32_t max_model_len = 0;
   std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
+  static constexpr ContextField kContextField = {"max_model_len", &StaticConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const StaticConfig&) const = default;
 };
@@ -51,7 +52,7 @@ class StaticPolicy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void CollectReleases(std::vector<RequestId>& finished) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   StaticConfig config_;

@@ -93,14 +93,14 @@ void TgiRouter::Plan(StepBuilder& step) {
   last_step_requests_ = static_cast<std::int32_t>(step.plan().work.size());
 }
 
-std::optional<DecodeLimits> TgiRouter::DecodeRunLimits() const {
+std::optional<DecodeLimits> TgiRouter::DecodeStreakLimits() const {
   // Without chunking every decode is counted, until the count makes no difference.
   const bool counts = !options_.chunks_prefills && waiting_tokens_ < options_.max_waiting_tokens;
   if (!waiting_.empty() || counts || !waiting_.StandsStill()) return std::nullopt;
   return DecodeLimits{};
 }
 
-// The sizes that the model server sets behind each step, from the last prompt to the first.
+// The sizes that the model server sets after each step, from the last prompt to the first.
 void TgiRouter::SizeOpenPrompts(const StepBuilder& step) {
   std::erase_if(open_prompts_, [&](const OpenPrompt& open) {
     const Sequence& s = step.sequence(open.id);

@@ -13,7 +13,7 @@
 // notes, section 7.
 //
 // Easy to get wrong:
-// - A decode is due only after a prefill that interrupted others. Behind the one that starts a
+// - A decode is due only after a prefill that interrupted a batch. After the prefill that starts a
 //   batch the queue is looked at again at once.
 // - The minimum is checked twice: against the length of the queue, and against the number of
 //   requests that fit. Too small a batch goes back into the queue, in order.
@@ -40,7 +40,7 @@
 
 namespace twin {
 
-// What the router is told; the configs of the versions set it.
+// Options of the router; the configs of the versions set them.
 struct TgiRouterOptions {
   bool allocates_blocks = false;  // version 3: memory is counted in blocks, not in rounded tokens
   bool chunks_prefills = false;   // version 3
@@ -65,7 +65,7 @@ class TgiRouter : public Policy {
   void Enqueue(const Sequence& sequence) final;
   void Remove(const Sequence& sequence) final;
   void Plan(StepBuilder& step) final;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const final;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const final;
 
  protected:
   TgiRouter(const TgiRouterOptions& options, const PolicyTraits& traits);
@@ -83,7 +83,7 @@ class TgiRouter : public Policy {
     std::int32_t cached_blocks = 0;  // its prefix, found in the cache
     std::int32_t tokens = 0;         // of its prompt, in this step
   };
-  // What was collected for this step and is not yet admitted.
+  // Memory of the requests that were collected for this step and are not yet admitted.
   struct Collected {
     std::int64_t prompt_tokens = 0;  // version 2: each prompt rounded up to blocks
     std::int64_t output_tokens = 0;  // version 2: likewise
@@ -97,7 +97,7 @@ class TgiRouter : public Policy {
 
   [[nodiscard]] JoinLimits LimitsNow(std::int32_t block_size) const;
   [[nodiscard]] bool IsTooLong(const Sequence& s) const;
-  // Moves what fits from the queue to joining_; nothing if that is fewer than limits.least.
+  // Moves requests that fit from the queue to joining_; none if they are fewer than limits.least.
   void CollectJoining(StepBuilder& step, const JoinLimits& limits);
   // False if the memory for the head of the queue is missing.
   [[nodiscard]] bool Fits(const StepBuilder& step, const Sequence& s, Joining& joining,
@@ -108,7 +108,7 @@ class TgiRouter : public Policy {
   void ScheduleJoining(StepBuilder& step);
   void ContinueBatch(StepBuilder& step);
   void SizeOpenPrompts(const StepBuilder& step);
-  // What max_batch_total_tokens allows, in blocks.
+  // The blocks that max_batch_total_tokens allows.
   [[nodiscard]] std::int32_t BlocksMax(const KvPool& pool) const;
 
   TgiRouterOptions options_;

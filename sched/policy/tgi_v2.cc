@@ -16,14 +16,6 @@ std::span<const CaseName> TgiV2Config::CaseNames() { return kTgiV2CaseNames; }
 
 void TgiV2Config::Validate() const { RequireTgiOptions(kName, Options()); }
 
-void TgiV2Config::ResolveContext(std::int32_t model_tokens) {
-  if (max_total_tokens == 0) max_total_tokens = model_tokens;
-}
-
-void TgiV2Config::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("tgi_v2.max_total_tokens", max_total_tokens, model_tokens);
-}
-
 TgiRouterOptions TgiV2Config::Options() const {
   return {.max_batch_prefill_tokens = max_batch_prefill_tokens,
           .max_batch_total_tokens = max_batch_total_tokens,

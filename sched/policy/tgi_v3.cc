@@ -21,14 +21,6 @@ void TgiV3Config::Validate() const {
                "must be false without prefill_chunking");
 }
 
-void TgiV3Config::ResolveContext(std::int32_t model_tokens) {
-  if (max_total_tokens == 0) max_total_tokens = model_tokens;
-}
-
-void TgiV3Config::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("tgi_v3.max_total_tokens", max_total_tokens, model_tokens);
-}
-
 TgiRouterOptions TgiV3Config::Options() const {
   return {.allocates_blocks = true,
           .chunks_prefills = prefill_chunking,

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/tgi.h"
 
@@ -36,10 +37,11 @@ struct TgiV3Config {
   std::optional<OrderConfig> order = {};     // of admission, not TGI's
 
   [[nodiscard]] TgiRouterOptions Options() const;
+  static constexpr ContextField kContextField = {"max_total_tokens",
+                                                 &TgiV3Config::max_total_tokens};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const TgiV3Config&) const = default;
 };

@@ -26,7 +26,6 @@ std::string_view BatchReasonName(BatchReason reason) {
 std::span<const CaseName> TritonConfig::CaseNames() { return kTritonCaseNames; }
 
 void TritonConfig::Validate() const {
-  RequireAtLeast("triton.max_batch_size", max_batch_size, 1);
   for (const std::uint32_t size : preferred_batch_size) {
     RequireField(size >= 1 && size <= static_cast<std::uint32_t>(max_batch_size),
                  "triton.preferred_batch_size", size,
@@ -44,19 +43,10 @@ void TritonConfig::Validate() const {
                  "triton.default_priority_level", default_priority_level,
                  fmt::format("must be 1 to priority_levels ({})", priority_levels));
   }
-  RequireAtLeast("triton.max_model_len", max_model_len, 0);
   if (!order) return;
   order->ValidateWithoutPreemption(kName);
   RequireField(priority_levels == 0, "triton.priority_levels", priority_levels,
                "must be 0 with triton.order, which takes its place");
-}
-
-void TritonConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void TritonConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("triton.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits TritonConfig::Traits() const {
@@ -122,9 +112,9 @@ void TritonPolicy::CollectReleases(std::vector<RequestId>& finished) {
   }
 }
 
-std::optional<DecodeLimits> TritonPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> TritonPolicy::DecodeStreakLimits() const {
   if (instances_.size() > 1 || !levels_.front().StandsStill()) return std::nullopt;
-  return DecodeLimits{};  // until the first of the batch ends, whoever waits
+  return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }
 
 void TritonPolicy::Plan(StepBuilder& step) {

@@ -1,4 +1,4 @@
-// Triton's dynamic batching: requests wait up to a delay window for others to share a batch with.
+// Triton's dynamic batching: requests wait up to a delay window for further requests in a batch.
 //
 // A model has one queue and `instance_count` copies, each of which runs one batch at a time. While
 // a copy is idle, the batcher looks at the first max_batch_size requests of the queue:
@@ -16,7 +16,7 @@
 // Source: triton-inference-server/core, dynamic_batch_scheduler.cc.
 //
 // Easy to get wrong:
-// - With a delay of 0 the first request of a burst runs alone, and the others wait for it.
+// - With a delay of 0 the first request of a burst runs alone, and the later ones wait for it.
 // - A window that has ended overrules preferred sizes: everything that the batch can hold is sent.
 // - The window of a request counts from its arrival, also while no copy is idle.
 //
@@ -32,6 +32,7 @@
 
 #include "sched/policy/case_name.h"
 #include "sched/policy/closed_batch.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
@@ -50,16 +51,16 @@ struct TritonConfig {
   std::int32_t priority_levels = 0;
   // The level of requests with a priority beyond the levels.
   std::int32_t default_priority_level = 0;
-  // Of the backend: rows are padded to the longest prompt, and finished rows are computed until the
-  // last one ends. False: neither, and each row reserves max_model_len tokens.
+  // Whether the backend pads rows to the longest prompt, and computes finished rows until the last
+  // one ends. False: neither, and each row reserves max_model_len tokens.
   bool padded = true;
   std::int32_t max_model_len = 0;                   // 0 = the model's context
   std::optional<OrderConfig> order = std::nullopt;  // unset: by level and arrival
 
+  static constexpr ContextField kContextField = {"max_model_len", &TritonConfig::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const TritonConfig&) const = default;
 };
@@ -80,7 +81,7 @@ class TritonPolicy final : public Policy {
   void StepReturned(const StepPlan& plan) override;
   void CollectReleases(std::vector<RequestId>& finished) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
   [[nodiscard]] TimePoint WakeAt() const override { return wake_at_; }
   [[nodiscard]] std::span<const Gauge> Gauges() const override { return {&reason_, 1}; }
 
@@ -97,7 +98,7 @@ class TritonPolicy final : public Policy {
 
   void PlanBatch(StepBuilder& step);
   [[nodiscard]] OrderedQueue& LevelOf(std::int32_t priority);
-  // What to send to an idle copy; sets wake_at_ where it waits. REQUIRES: requests wait.
+  // The batch to send to an idle copy; sets wake_at_ if it waits. REQUIRES: requests wait.
   [[nodiscard]] Decision Decide(const StepBuilder& step);
   // The first arrival among the first `requests` of the queue.
   [[nodiscard]] TimePoint OldestArrival(const StepBuilder& step, std::int32_t requests);

@@ -18,10 +18,6 @@ constexpr CaseName kTrtllmCaseNames[] = {{.name = "trtllm"}};
 std::span<const CaseName> TrtllmConfig::CaseNames() { return kTrtllmCaseNames; }
 
 void TrtllmConfig::Validate() const {
-  RequireAtLeast("trtllm.max_batch_size", max_batch_size, 1);
-  RequireAtLeast("trtllm.max_num_tokens", max_num_tokens, 1);
-  RequireAtLeast("trtllm.chunk_unit_size", chunk_unit_size, 0);
-  RequireAtLeast("trtllm.max_seq_len", max_seq_len, 0);
   RequireDrafts(kName, speculation);
   if (order) order->ValidateWithoutPreemption(kName);
   // Otherwise a decode with all its drafts fits into no step.
@@ -32,14 +28,6 @@ void TrtllmConfig::Validate() const {
     RequireField(chunk_unit_size <= max_num_tokens, "trtllm.chunk_unit_size", chunk_unit_size,
                  AtMostField("max_num_tokens", max_num_tokens));
   }
-}
-
-void TrtllmConfig::ResolveContext(std::int32_t model_tokens) {
-  if (max_seq_len == 0) max_seq_len = model_tokens;
-}
-
-void TrtllmConfig::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("trtllm.max_seq_len", max_seq_len, model_tokens);
 }
 
 PolicyTraits TrtllmConfig::Traits() const {
@@ -81,11 +69,11 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
   waiting_.Planned(step);
 }
 
-std::optional<DecodeLimits> TrtllmPolicy::DecodeRunLimits() const {
+std::optional<DecodeLimits> TrtllmPolicy::DecodeStreakLimits() const {
   if (config_.speculation.on() || !waiting_.StandsStill()) return std::nullopt;
-  // Whoever waits and did not fit found too few blocks, and there will not be more: a decode takes
-  // only what was counted for it before. Whoever fits and has no tokens yet must fit again, or
-  // MAX_UTILIZATION pauses a request behind it.
+  // A waiting request that did not fit found too few blocks, and there will be no more: a decode
+  // takes only blocks that were counted before. One that fits and has no tokens must fit again, or
+  // MAX_UTILIZATION pauses a request after it.
   return DecodeLimits{.free_blocks_min = blocks_of_waiting_};
 }
 
@@ -196,7 +184,7 @@ void TrtllmPolicy::FitNextStep(StepBuilder& step) {
   if (!waiting_.first_come_first_served()) SortIfShort(step);
   const auto limit = static_cast<std::size_t>(config_.max_batch_size);
   std::int64_t free = step.pool().free();
-  std::optional<std::size_t> end;  // the place of the latest victim: nobody behind it is looked at
+  std::optional<std::size_t> end;  // place of the latest victim: no later request is looked at
   for (std::size_t i = 0; !end || i < *end;) {
     if (i == active_.size() && !Activate(step)) return;
     if (RejectsOutgrown(step, i)) {
@@ -307,7 +295,7 @@ void TrtllmPolicy::ScheduleBatch(StepBuilder& step) {
     CHECK(step.Grow(s, s.known));
     step.Schedule(s, context.tokens);
   }
-  // Their blocks are free: the capacity scheduler counted them.
+  // Blocks for these requests are free: the capacity scheduler counted them.
   if (config_.speculation.on()) {
     for (const RequestId id : decodes_) {
       const Sequence& s = step.sequence(id);

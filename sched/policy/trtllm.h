@@ -12,21 +12,21 @@
 // Source: capacityScheduler.cpp and microBatchScheduler.cpp of TensorRT-LLM (2025), as in the
 // policy notes, section 8; beam width 1, no block reuse, one micro-batch.
 //
-// Another order than that of arrival decides who is let in, paused requests included, who did not
-// fit, and whom MAX_UTILIZATION pauses: the last one in it. Nobody is paused for a request that is
-// not running.
+// Another order than that of arrival decides which requests are let in, also paused ones, which did
+// not fit, and which one MAX_UTILIZATION pauses: the last one in the order. No request is paused
+// for one that is not running.
 //
 // Easy to get wrong:
 // - GUARANTEED_NO_EVICT looks at decodes first, MAX_UTILIZATION at all requests in their order.
-// - A victim ends the walk at its place: nobody behind it is considered, whatever they need.
+// - A victim ends the walk at its place: no request after it is considered, whatever it needs.
 // - The first chunk takes the blocks of the whole prompt.
-// - Without chunking, a prompt beyond the rest of the token budget ends the batch; decodes behind
+// - Without chunking, a prompt beyond the rest of the token budget ends the batch; decodes after
 //   it wait, too.
 // - Drafts (speculation) count in max_num_tokens: a decode whose drafts do not fit ends the batch.
 //   GUARANTEED_NO_EVICT counts slots for them to the end; MAX_UTILIZATION only as far as the output
 //   limit lets them be accepted. Prompts have none: the first are offered with the first token.
 // - Chunks are sized only if the prompts do not fit. A cut prompt is rounded down to
-//   chunk_unit_size, perhaps to nothing; a shorter prompt behind it can start before it.
+//   chunk_unit_size, perhaps to nothing; a shorter prompt after it can start before it.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
@@ -59,10 +60,10 @@ struct TrtllmConfig {
   SpeculationRules speculation = {};
   std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
+  static constexpr ContextField kContextField = {"max_seq_len", &TrtllmConfig::max_seq_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const TrtllmConfig&) const = default;
 };
@@ -75,7 +76,7 @@ class TrtllmPolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   struct Active {
@@ -86,11 +87,11 @@ class TrtllmPolicy final : public Policy {
   struct Context {
     RequestId id{};
     std::int32_t remaining = 0;  // tokens to compute
-    std::int32_t tokens = 0;     // of those, in this step
+    std::int32_t tokens = 0;     // of `remaining`, in this step
   };
 
-  // In another order than that of arrival: puts those who are active but not running back into the
-  // queue.
+  // In another order than that of arrival: puts the requests that are active but not running back
+  // into the queue.
   void ReturnWaiting(const StepBuilder& step);
   // If the next steps of all running requests do not fit, puts the last one in the order last.
   void SortIfShort(const StepBuilder& step);
@@ -101,7 +102,8 @@ class TrtllmPolicy final : public Policy {
   // Pauses the last started request of active_[first, end) and returns its place; `end` if there is
   // none. Adds its blocks to `free`.
   std::size_t PauseLast(StepBuilder& step, std::size_t first, std::size_t end, std::int64_t& free);
-  // Moves the head of the queue to active_, behind those that can never run; false if it is empty.
+  // Rejects heads of the queue that can never run, and moves the next one to active_; false if the
+  // queue is empty.
   bool Activate(StepBuilder& step);
   [[nodiscard]] std::optional<RejectReason> Refusal(const StepBuilder& step,
                                                     const Sequence& s) const;
@@ -112,7 +114,7 @@ class TrtllmPolicy final : public Policy {
   [[nodiscard]] std::int32_t BlocksAtEnd(const KvPool& pool, const Sequence& s) const;
   // Blocks that the next step of the request adds.
   [[nodiscard]] std::int32_t BlocksOfNextStep(const KvPool& pool, const Sequence& s) const;
-  // Of those offered, the drafts that the next step of the decode has slots for.
+  // The offered drafts for which the next step of the decode has slots.
   [[nodiscard]] std::int32_t DraftsOf(const Sequence& s) const;
 
   // The micro-batch scheduler: fills contexts_ and decodes_.
@@ -126,9 +128,9 @@ class TrtllmPolicy final : public Policy {
   PolicyTraits traits_;
   OrderedQueue waiting_;
   std::vector<Active> active_;  // started, paused and let in, in order of arrival
-  // Of the present call:
+  // Scratch of the present call.
   std::vector<RequestId> fitting_;
-  std::int32_t blocks_of_waiting_ = 0;  // MAX_UTILIZATION: of fitting_, those that hold none yet
+  std::int32_t blocks_of_waiting_ = 0;  // MAX_UTILIZATION: for requests of fitting_ without blocks
   std::vector<Context> contexts_;
   std::vector<RequestId> decodes_;
 };

@@ -42,9 +42,6 @@ std::span<const CaseName> VllmV0Config::CaseNames() { return kVllmV0CaseNames; }
 
 void VllmV0Config::Validate() const {
   RequireAtLeast("vllm_v0.max_num_batched_tokens", max_num_batched_tokens, 0);
-  RequireAtLeast("vllm_v0.max_num_seqs", max_num_seqs, 1);
-  RequireAtLeast("vllm_v0.max_model_len", max_model_len, 0);
-  RequireShare("vllm_v0.watermark", watermark);
   RequireDrafts(kName, speculation);
   const std::int32_t off = speculative_disable_by_batch_size;
   RequireField(off == 0 || off >= 2, "vllm_v0.speculative_disable_by_batch_size", off,
@@ -63,14 +60,7 @@ void VllmV0Config::ValidateStartUp() const {
                AtLeastField("max_model_len", max_model_len) + " unless enable_chunked_prefill");
 }
 
-void VllmV0Config::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-  max_num_batched_tokens = Budget(*this);
-}
-
-void VllmV0Config::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("vllm_v0.max_model_len", max_model_len, model_tokens);
-}
+void VllmV0Config::ResolveBudget() { max_num_batched_tokens = Budget(*this); }
 
 PolicyTraits VllmV0Config::Traits() const {
   PolicyTraits traits;
@@ -119,13 +109,13 @@ void VllmV0Policy::StepReturned(const StepPlan& plan) {
   starvation_.TokensEmitted(plan.totals.emitting_items);
 }
 
-std::optional<DecodeLimits> VllmV0Policy::DecodeRunLimits() const {
+std::optional<DecodeLimits> VllmV0Policy::DecodeStreakLimits() const {
   if (config_.enable_chunked_prefill || config_.policy == QueueOrder::kPriority ||
       config_.speculation.on()) {
     return std::nullopt;
   }
   if (!swapped_.empty() || !waiting_.StandsStill()) return std::nullopt;
-  // Whoever waits did not fit into the blocks or the batch, and there will not be more room.
+  // Waiting requests did not fit into the blocks or the batch, and there will be no more room.
   return DecodeLimits{.free_blocks_min = 1};
 }
 
@@ -331,8 +321,8 @@ void VllmV0Policy::WaitingPass(StepBuilder& step) {
   }
 }
 
-// Blocks that V0 counts as written by the next append, whether or not they are new ones: those
-// behind the full ones that its block table has tokens for. Without speculation a decode adds the
+// Blocks that V0 counts as written by the next append, whether or not they are new ones: all blocks
+// after the full ones that its block table has tokens for. Without speculation a decode adds the
 // one token that is not in the table.
 std::int32_t VllmV0Policy::TouchedBlocks(const Sequence& s, const KvPool& pool) const {
   std::int32_t placed = s.known;

@@ -4,7 +4,7 @@
 // while a waiting request can be admitted, prefill goes first and decodes stall. Blocks for all
 // known tokens are taken at admission, further ones token by token; when none is free, the latest
 // running request is preempted, by dropping its blocks or by moving them to the host. With
-// enable_chunked_prefill a step carries decodes first and chunks of prompts behind them.
+// enable_chunked_prefill a step carries decodes first and chunks of prompts after them.
 //
 // Source: Kwon et al., SOSP'23; vLLM, revision d003f3ea (2024-12-27), decisions observed. Field
 // names are vLLM's.
@@ -19,8 +19,7 @@
 //   ends up at the head; swapped ones go to the back of their queue in that order.
 // - Priority: the waiting queue is sorted only in steps that admitted nobody, and the victims of
 //   ForcePreemptions make room for a head that is admitted in a later step.
-// - With speculation every decode wants slots for all drafts behind its tokens (lookahead),
-// whatever
+// - With speculation every decode wants slots for all drafts after its tokens (lookahead), whatever
 //   proposes them and however few it gets; the token budget counts one token for it. The blocks
 //   that an append touches are counted from the tokens known at the append before.
 // - A running prompt must leave the same slots free, although it takes none.
@@ -35,6 +34,7 @@
 #include "core/id_map.h"
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/speculation.h"
@@ -61,11 +61,13 @@ struct VllmV0Config {
   std::int32_t speculative_disable_by_batch_size = 0;
   SpeculationRules speculation = {};
 
+  static constexpr ContextField kContextField = {"max_model_len", &VllmV0Config::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
   void ValidateStartUp() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
+  // max_num_batched_tokens, once max_model_len is known.
+  void ResolveBudget();
   static std::span<const CaseName> CaseNames();
   bool operator==(const VllmV0Config&) const = default;
 };
@@ -80,7 +82,7 @@ class VllmV0Policy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void StepReturned(const StepPlan& plan) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
 
  private:
   struct Grant {
@@ -126,7 +128,7 @@ class VllmV0Policy final : public Policy {
   RingQueue<RequestId> swapped_;
   StarvationWatch starvation_;
   IdMap<std::int32_t> placed_;  // with speculation: tokens known when slots were taken last
-  // Of the present call: what the budget has paid for, and who was granted what.
+  // Scratch of the present call: the part of the budget that is used, and the requests granted.
   std::int32_t tokens_ = 0;
   std::int32_t sequences_ = 0;
   std::vector<RequestId> decodes_;  // of running sequences, a token each
@@ -137,7 +139,7 @@ class VllmV0Policy final : public Policy {
   std::vector<RequestId> preempted_;  // latest first
   std::vector<RequestId> swapped_out_;
   std::vector<RequestId> by_priority_;
-  std::vector<RequestId> visiting_;  // the running ones; those before next_ have been visited
+  std::vector<RequestId> visiting_;  // running requests; visited up to next_
   std::size_t next_ = 0;
 };
 

@@ -66,17 +66,8 @@ constexpr CaseName kVllmV1CaseNames[] = {
 std::span<const CaseName> VllmV1Config::CaseNames() { return kVllmV1CaseNames; }
 
 void VllmV1Config::Validate() const {
-  RequireAtLeast("vllm_v1.max_num_batched_tokens", max_num_batched_tokens, 1);
-  RequireAtLeast("vllm_v1.max_num_seqs", max_num_seqs, 1);
-  RequireAtLeast("vllm_v1.max_model_len", max_model_len, 0);
-  RequireAtLeast("vllm_v1.long_prefill_token_threshold", long_prefill_token_threshold, 0);
-  RequireShare("vllm_v1.watermark", watermark);
-  RequireAtLeast("vllm_v1.prefill_schedule_interval", prefill_schedule_interval, 1);
-  RequireAtLeast("vllm_v1.max_num_active_seqs", max_num_active_seqs, 0);
-  RequireAtLeast("vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens, 0);
-  RequireStepsInFlight("vllm_v1.pipeline_parallel_size", pipeline_parallel_size);
   RequireDrafts(kName, speculation);
-  // Its keys of blocks depend on the tokens behind a block.
+  // With EAGLE, keys of blocks depend on the tokens after a block.
   RequireField(
       !speculation.on() || speculation.method != SpecMethod::kEagle || !enable_prefix_caching,
       "vllm_v1.enable_prefix_caching", enable_prefix_caching,
@@ -93,14 +84,6 @@ void VllmV1Config::Validate() const {
   RequireField(policy == QueueOrder::kFcfs, "vllm_v1.policy", "priority",
                "must be fcfs where vllm_v1.order is set");
   order->Validate(kName);
-}
-
-void VllmV1Config::ResolveContext(std::int32_t model_tokens) {
-  if (max_model_len == 0) max_model_len = model_tokens;
-}
-
-void VllmV1Config::ValidateContext(std::int32_t model_tokens) const {
-  RequireWithinModel("vllm_v1.max_model_len", max_model_len, model_tokens);
 }
 
 void VllmV1Config::ValidateStartUp() const {
@@ -181,7 +164,7 @@ void VllmV1Policy::Remove(const Sequence& sequence) {
   }
 }
 
-std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
+std::optional<DecodeLimits> VllmV1Policy::DecodeStreakLimits() const {
   const bool admits = !(waiting_.empty() && awaited_.empty()) &&
                       static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
   // The cadence of prefills counts steps.

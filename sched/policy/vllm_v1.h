@@ -8,8 +8,8 @@
 // Source: vLLM 0.15.1 (revision 1892993b) and 0.33.0, decisions observed. Field names are vLLM's.
 //
 // Easy to get wrong:
-// - A running request that wants nothing is passed over, and those behind it are still served; a
-//   waiting head that does not fit ends the step. Strict order holds only among the waiting.
+// - A running request that wants nothing is passed over, and later ones are still served; a waiting
+//   head that does not fit ends the step. Strict order holds only among waiting requests.
 // - The victim is the last running request, or the least important one under kPriority, which may
 //   already be in this step: its tokens go back to the budget, and the index of the pass moves.
 // - No block is kept in reserve unless `watermark` says so. 0.33.0 instead admits a request only if
@@ -26,7 +26,7 @@
 // - Under an order that preempts, a step takes the places of as many running requests as the head
 //   of the queue needs, and admits it in the same step.
 // - With speculation a running request wants its offered drafts, too. They count in the budget,
-//   which cuts off the last ones. A proposer with keys and values of its own needs slots behind.
+//   which cuts off the last ones. A proposer with keys and values of its own needs further slots.
 // - A request that another replica has prefilled (KV connector) is looked at once as a waiting one:
 //   blocks are taken for its keys and values, and it is set aside until these have come. Then it
 //   comes before all who wait, with one token to compute.
@@ -42,13 +42,14 @@
 #include "core/id_map.h"
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/context_field.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/speculation.h"
 
 namespace twin {
 
-// In order. Those between decide as the one before them (config/server_presets.cc).
+// In order. A release in between decides as the one before it (config/servers/vllm.cc).
 enum class VllmV1Release : std::uint8_t {
   k0_15_1,
   k0_19_0,  // the gate of whole sequences
@@ -56,7 +57,7 @@ enum class VllmV1Release : std::uint8_t {
   k0_24_0,  // keyless blocks return to the front of the free queue, watermark
   k0_28_0,  // victims wait for their results, rows of drafters, padding beside decodes
   k0_31_0,  // a lone request has no threshold, padding of cached prompts
-  k0_33_0   // priority: the running pass goes on behind its own victim, cadence of prefills
+  k0_33_0   // priority: the running pass goes on after its own victim, cadence of prefills
 };
 
 struct VllmV1Config {
@@ -82,11 +83,11 @@ struct VllmV1Config {
   std::optional<OrderConfig> order = {};       // not vLLM's; with kFcfs as `policy`
   SpeculationRules speculation = {};
 
+  static constexpr ContextField kContextField = {"max_model_len", &VllmV1Config::max_model_len};
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
   void ValidateStartUp() const;
-  void ResolveContext(std::int32_t model_tokens);
-  void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const VllmV1Config&) const = default;
 };
@@ -95,14 +96,14 @@ struct VllmV1Config {
 struct VllmV1Rules {
   bool whole_sequence_gate = false;  // a waiting request needs room for all it must compute
   bool lone_request_lifts_threshold = false;
-  bool self_preemption_goes_on = false;    // priority: the running pass continues behind it
+  bool self_preemption_goes_on = false;    // priority: the running pass continues after it
   bool any_earlier_victim_shifts = false;  // priority: also a victim that was not scheduled
   bool publishes_returned_tokens = false;
   bool waits_for_returning_tokens = false;  // a victim is set aside until its results are back
   // Asynchronous: pipeline_parallel_size + 1 batches in flight, between which requests take turns.
   bool staggers_pipeline = false;
   // Speculation: slots for the drafts also where nothing is computed yet; an admitted request that
-  // has one token to compute is padded to the length of those that verify drafts.
+  // has one token to compute is padded to the length of a request that verifies drafts.
   bool lookahead_at_admission = false;
   bool pads_lone_tokens = false;
   bool pads_cached_prompts = false;  // also where no running request is in the step
@@ -119,16 +120,16 @@ class VllmV1Policy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void StepReturned(const StepPlan& plan) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
   [[nodiscard]] bool TurnWasEmpty() const override { return turn_was_empty_; }
 
  private:
-  // Of a pipeline whose requests take turns.
+  // State of a pipeline whose requests take turns.
   struct Turns {
     std::int64_t calls = 0;
     IdMap<std::int64_t> due;            // the first call that may serve it as a running request
     RingQueue<std::int64_t> in_flight;  // the calls whose batches have not returned
-    bool passed_over = false;           // somebody, in the present call
+    bool passed_over = false;           // a request was, in the present call
   };
 
   // One scheduler call.
@@ -146,14 +147,14 @@ class VllmV1Policy final : public Policy {
   };
 
   void PlanCall(StepBuilder& step);
-  // Whether the next call finds a place in the queue of batches, where those of calls that planned
-  // nothing take one, too.
+  // Whether the next call finds a place in the queue of batches. A call that planned nothing takes
+  // a place, too.
   [[nodiscard]] bool HasPlace() const;
   [[nodiscard]] bool takes_turns() const { return turn_interval_ > 1; }
   void RunningPass(StepBuilder& step, Call& call);
   void WaitingPass(StepBuilder& step, Call& call);
   enum class Admission : std::uint8_t { kAdmitted, kSetAside, kAwaited, kRejected, kStop };
-  // Admits those whose keys and values have come from another replica.
+  // Admits the requests whose keys and values have come from another replica.
   void AdmitArrived(StepBuilder& step, Call& call);
   Admission TryAwait(StepBuilder& step, const Sequence& s, std::int32_t whole, const CacheHit& hit);
   Admission TryAdmit(StepBuilder& step, Call& call, RequestId id);

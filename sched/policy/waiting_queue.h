@@ -21,7 +21,7 @@ enum class QueueOrder : std::uint8_t {
 // Hundreds of thousands of requests may wait, so no call shifts the queue: kFcfs takes constant
 // time, kPriority logarithmic time. A request that is removed from the middle is only noted as
 // removed, and skipped when it reaches the head; once half of the entries are such, all of them are
-// dropped at once. Policies therefore cannot index the queue: to look behind the head, take the
+// dropped at once. Policies therefore cannot index the queue: to look beyond the head, take the
 // head out and put it back with PushPreempted, the last one first.
 // Allocates only while it grows, and for removals from the middle.
 class WaitingQueue {
@@ -35,7 +35,7 @@ class WaitingQueue {
     return order_ == QueueOrder::kFcfs ? queue_.front().id : heap_.front().id;
   }
 
-  // What the front was pushed with. REQUIRES: not empty.
+  // The priority with which the front was pushed. REQUIRES: not empty.
   [[nodiscard]] std::int64_t front_priority() const {
     return order_ == QueueOrder::kFcfs ? queue_.front().priority : heap_.front().priority;
   }
@@ -99,8 +99,8 @@ class WaitingQueue {
   RingQueue<Entry> queue_;       // kFcfs
   std::vector<Entry> heap_;      // kPriority
   std::set<RequestId> removed_;  // entries to skip; never the head
-  // Of queue_: entries pushed to the front since the latest SortByPriority, and behind them those
-  // that it sorted.
+  // Leading entries of queue_: `ahead_` pushed to the front since the latest SortByPriority, and
+  // after them `sorted_` that it sorted.
   std::size_t ahead_ = 0;
   std::size_t sorted_ = 0;
   std::vector<Entry> unsorted_;  // of the present SortByPriority

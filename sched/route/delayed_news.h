@@ -1,4 +1,4 @@
-// What replicas report to those who place requests: it arrives after a delay, in the order sent.
+// Reports of replicas to whatever places requests: they arrive after a delay, in the order sent.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class DelayedNews {
 
   Duration delay_;
   RingQueue<News> under_way_;
-  std::size_t in_order_ = 0;  // of under_way_, those of earlier windows that are still there
+  std::size_t in_order_ = 0;  // leading entries of under_way_ that earlier windows have left
   std::vector<News> window_;  // scratch of EndWindow
 };
 

@@ -59,7 +59,7 @@ ReplicaPair MixedPools::ChoosePair(const Request& request, std::int64_t blocks) 
     MoveToMixed(decode);
   }
   if (!prompt || !decode) prompt = decode = Least(std::nullopt, pending);
-  // Its only token comes from its prompt.
+  // A request of one token needs no decoding: the prompt brings the token.
   if (request.max_output_tokens == 1) decode = prompt;
   return {.prefill = *prompt, .decode = *decode};
 }

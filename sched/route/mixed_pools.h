@@ -2,23 +2,23 @@
 // decodes it, chosen together when the request arrives.
 //
 // Each replica is at home in the prompt pool or in the token pool. The prompt goes to the replica
-// with the fewest pending tokens, and decoding to the one with the least reserved memory. Where
-// that one is loaded, the mixed pool is asked, and if its best replica is loaded, too, a replica of
+// with the fewest pending tokens, and decoding to the one with the least reserved memory. If that
+// replica is loaded, the mixed pool is asked, and if its best replica is loaded, too, a replica of
 // the opposite pool moves to the mixed pool. Replicas of the mixed pool do both phases; they go
-// home when the last request of the opposite kind has left them. If no pool has anyone left to
+// home when the last request of the opposite kind has left them. If no pool has a replica left to
 // offer, one replica does all of the request.
 //
 // Sources: Patel et al., ISCA'24, section IV-A; Mutinifni/splitwise-sim, revision 8f99e7dc,
-// scheduler.py (MixedPoolScheduler). Field names are those of the simulator.
+// scheduler.py (MixedPoolScheduler). Field names are the simulator's.
 //
 // Easy to get wrong:
-// - Only the best replica of a pool is asked; where it is loaded, so is the pool.
+// - Only the best replica of a pool is asked; if it is loaded, so is the pool.
 // - Pending tokens are the prompts that are not computed and one for each request to be decoded,
 //   which counts until the request ends.
 // - A queue is long only if a prompt waits in it: a large prompt alone makes no queue.
 // - A replica may be chosen for the prompt and then for decoding, too: nothing is copied then.
 //
-// Otherwise than the simulator: output lengths are not known, so max_output_tokens takes their
+// Differences from the simulator: output lengths are not known, so max_output_tokens takes their
 // place; equal replicas are taken in the order of their indices; a replica goes home when its
 // foreign work is done, as in the paper (in the simulator, when it has no work at all).
 #pragma once
@@ -49,16 +49,15 @@ class MixedPools {
   enum class Place : std::uint8_t { kPrompt, kToken, kMixed };
 
   // The first `prompt_replicas` replicas are at home in the prompt pool. `blocks`: KV blocks of
-  // each replica. What happens at replicas is known here after `delay`, what was sent there at
-  // once.
+  // each replica. Events at replicas are known here after `delay`, requests sent to them at once.
   MixedPools(const MixedPoolConfig& config, std::int32_t prompt_replicas,
              const std::vector<std::int32_t>& blocks, std::int32_t block_size, Duration delay);
 
   // Counts the request in. REQUIRES: ids rise, and `now` never decreases, here and below.
   ReplicaPair Choose(TimePoint now, const Request& request);
 
-  // What becomes of a request that Choose has placed; of others, and what was reported before, is
-  // ignored.
+  // Progress of a request that Choose has placed. Ignored for any other request, and if it was
+  // reported before.
   void OnPromptBegun(TimePoint now, RequestId id);
   void OnPromptComputed(TimePoint now, RequestId id);
   void OnPromptReleased(TimePoint now, RequestId id);  // its blocks at the prefill replica
@@ -69,7 +68,7 @@ class MixedPools {
   }
 
  private:
-  // Of a replica, or how one changes.
+  // Load of a replica, or a change of it.
   struct Load {
     std::int64_t prompt_tokens = 0;  // of prompts that are not computed
     std::int32_t prompts = 0;        // not computed
@@ -86,7 +85,7 @@ class MixedPools {
     std::int32_t blocks = 0;
     Load load;
   };
-  // What a request still holds of its two replicas.
+  // The load that a request still is for its two replicas.
   struct Booking {
     ReplicaPair pair;
     Load prefill;
@@ -99,7 +98,7 @@ class MixedPools {
 
   [[nodiscard]] std::optional<std::int32_t> FindPrompt(Place pool, std::int64_t tokens) const;
   [[nodiscard]] std::optional<std::int32_t> FindDecode(Place pool, std::int64_t blocks) const;
-  // The replica of the pool, or of all without one, with the smallest load.
+  // The replica with the smallest load in the pool, or among all replicas if `pool` is nullopt.
   template <class LoadOf>
   [[nodiscard]] std::optional<std::int32_t> Least(std::optional<Place> pool, LoadOf load_of) const;
   [[nodiscard]] ReplicaPair ChoosePair(const Request& request, std::int64_t blocks);

@@ -1,4 +1,4 @@
-// What a router remembers of the prompts that it sent: an approximation of the replicas' caches.
+// A router's memory of the prompts that it sent: an approximation of the replicas' caches.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace twin {
 // its block and everything before it, so that the trees of all replicas are one table from keys to
 // the replicas that have them.
 //
-// Trees may grow; every `interval` those with more than `size_max` nodes are cut to that size,
-// least recently used leaves first.
+// Trees may grow; every `interval` trees of more than `size_max` nodes are cut to that size, least
+// recently used leaves first.
 // Cost: Match and Insert take time in proportion to the prompt's blocks and the replicas that share
 // them; a cut visits all nodes of all replicas.
 class PrefixIndex {

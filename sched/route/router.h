@@ -15,13 +15,13 @@
 
 namespace twin {
 
-// What a router knows of its replicas: one value per replica.
+// A router's knowledge of its replicas: one value per replica.
 struct ReplicaLoads {
   std::vector<std::int32_t> requests;       // sent, and not known to have left
   std::vector<std::int64_t> prompt_tokens;  // of them, not known to be computed
   std::vector<std::int32_t> unanswered;     // of them, not known to have emitted a token
-  // KV blocks held or reserved when the replica was last heard of, and those of the prompts that
-  // were sent since. Of routers with reads_blocks() only.
+  // KV blocks held or reserved at the replica's latest report, plus the blocks of the prompts sent
+  // since. Only for routers with reads_blocks().
   std::vector<std::int64_t> blocks;
 };
 
@@ -32,16 +32,16 @@ class Router {
   // The index of a replica. REQUIRES: `now` never decreases.
   virtual std::int32_t Choose(const Request& request, TimePoint now, const ReplicaLoads& loads) = 0;
 
-  // Whether the choice depends on loads, and on their blocks: what nobody reads is not counted.
+  // Whether the choice depends on loads, and on their blocks. Loads that no router reads are not
+  // counted.
   [[nodiscard]] virtual bool reads_loads() const { return false; }
   [[nodiscard]] virtual bool reads_blocks() const { return false; }
   // Whether the choice depends on the keys of the prompt.
   [[nodiscard]] virtual bool reads_prefixes() const { return false; }
 };
 
-// REQUIRES: replicas >= 1, block_size >= 1. `keys_per_block` is that of the replicas' pools
-// (KvPoolConfig); routers compare whole blocks. `seed` is that of the run; routers draw from a
-// stream of their own.
+// `keys_per_block`: of the replicas' pools (KvPoolConfig); routers compare whole blocks. `seed`: of
+// the run; routers draw from a stream of their own. REQUIRES: replicas >= 1, block_size >= 1.
 std::unique_ptr<Router> MakeRouter(const RouterConfig& config, std::int32_t replicas,
                                    std::int32_t block_size, std::uint64_t seed,
                                    std::int32_t keys_per_block = 1);

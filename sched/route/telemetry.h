@@ -1,8 +1,8 @@
-// What a router knows of its replicas, and since when.
+// A router's knowledge of its replicas, and how old it is.
 //
-// Two sources, as in real routers: what the router has sent it knows at once; everything else
-// replicas report, and a report takes a delay. With a delay the router acts on old news, and
-// several requests may follow each other to a replica that only looked idle (herding).
+// Two sources, as in real routers: the router knows at once which requests it has sent; everything
+// else is reported by replicas, and a report takes a delay. With a delay the router acts on old
+// news, and several requests may follow each other to a replica that only looked idle (herding).
 #pragma once
 
 #include <cstdint>

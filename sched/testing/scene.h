@@ -65,7 +65,7 @@ class Scene {
     Deliver();
   }
 
-  // What the policy plans now; empty if nothing.
+  // Asks the policy for a step now; empty if it plans nothing.
   Batch BatchNow() {
     const StepPlan* const plan = engine_.PlanStep(now_);
     if (plan == nullptr) return {};
@@ -80,7 +80,7 @@ class Scene {
     return batch;
   }
 
-  // What it plans next: time passes until there is a step with work. Empty if there will be none.
+  // Lets time pass until the policy plans a step with work. Empty if there will be none.
   Batch NextBatch() {
     for (;;) {
       if (Batch batch = BatchNow(); !batch.empty()) return batch;

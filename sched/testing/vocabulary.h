@@ -14,7 +14,7 @@
 
 namespace twin::testing {
 
-// What a step computes of one request.
+// The part of a step for one request.
 struct BatchItem {
   char request = 'A';
   Phase phase = Phase::kPrefill;
@@ -28,7 +28,7 @@ inline BatchItem Prefill(char request, std::int32_t tokens) {
 }
 inline BatchItem Decode(char request) { return {request, Phase::kDecode, 1}; }
 
-// What a step computes, in the order of the batch; shown as "A:D1 B:P512".
+// The items of a step, in the order of the batch; shown as "A:D1 B:P512".
 struct Batch {
   std::vector<BatchItem> items;
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/duration_distribution.h"
 #include "core/random.h"
 
 namespace twin::sim {

@@ -40,7 +40,7 @@ std::vector<CostConfig> DefaultCostConfigs();
 
 CostTraits TraitsOf(const CostConfig& config);
 
-// What a cost model takes from the rest of an experiment.
+// The parts of an experiment that a cost model depends on.
 struct CostContext {
   const PolicyTraits& policy;
   const HardwareSpec& hardware;
@@ -52,7 +52,7 @@ struct CostContext {
 // throws.
 void Resolve(CostConfig& config, const CostContext& context);
 
-// Chooses draw number `draw` of the errors of a measured model; other models have none. 0: the
+// Chooses draw number `draw` of the errors of a measured model; no other model has errors. 0: the
 // median prediction.
 void SetDraw(CostConfig& config, std::uint64_t draw);
 std::uint64_t DrawOf(const CostConfig& config);

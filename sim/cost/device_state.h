@@ -1,4 +1,4 @@
-// What a device remembers of the steps that it has executed: how warm it is.
+// The memory of a device of the steps that it has executed: how warm it is.
 //
 // Idea: under its power limit a device lowers its clock while it computes. Compute-bound work then
 // takes longer the more of the last ~100 ms was compute-bound; the effect is a first-order memory
@@ -12,8 +12,8 @@
 
 namespace twin::sim {
 
-// Of one device, or of devices that run in step (the ranks of a pipeline stage). Part of the
-// simulated world; a cost model reads and moves it (StepCost::RunStage).
+// State of one device, or of devices that run in step (the ranks of a pipeline stage). Part of the
+// simulated world; a cost model reads it (StepCost::StageTime) and moves it on (Advance).
 struct DeviceState {
   double heat = 0;                // E in [0, 1]: 0 = rested, 1 = compute-bound for long
   TimePoint changed = kTimeZero;  // the time that `heat` belongs to

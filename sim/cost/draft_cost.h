@@ -1,4 +1,4 @@
-// The cost of steps with speculative decoding: what proposes the drafts takes time, too.
+// The cost of steps with speculative decoding: the proposer of the drafts takes time, too.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace twin::sim {
 
-// What proposes drafts.
+// Time of the proposer of drafts.
 struct ProposerCost {
   // Predicts a draft model's steps, of one stage; null: there is none.
   std::shared_ptr<const StepCost> model = nullptr;
@@ -19,7 +19,7 @@ struct ProposerCost {
 };
 
 // A step of the target model, followed on its last stage by the proposer. Verification is in the
-// target's step: the plan's items hold the drafts. A draft model runs `drafts` passes behind it:
+// target's step: the plan's items hold the drafts. A draft model runs `drafts` passes after it:
 //
 //   first pass    the tokens of the step, so that its own KV cache follows (prompts, too)
 //   other passes  one token of each request that emits, at the context that the step has reached

@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <Eigen/Core>
 
 #include "core/input_error.h"
+#include "core/statistics.h"
 #include "sched/computed_rows.h"
 #include "sim/cost/cost_table.h"
-#include "sim/cost/fit_report.h"
 #include "sim/cost/fitted_cost.h"
 #include "sim/cost/least_squares.h"
 #include "sim/cost/step_features.h"
@@ -251,6 +254,64 @@ void SetRange(const FitInput& input, FittedCostConfig& config) {
       static_cast<std::int64_t>(std::min(input.gemm_layers.back().at, input.other.back().at));
 }
 
+// Predicted and measured times of one part.
+struct Comparison {
+  std::vector<double> errors;
+  std::vector<double> noise;
+  double measured = 0;
+  double predicted = 0;
+
+  void Add(double measured_s, double predicted_s, std::optional<double> relative_noise) {
+    if (!(measured_s > 0)) return;
+    errors.push_back(std::abs(predicted_s - measured_s) / measured_s);
+    if (relative_noise) noise.push_back(*relative_noise);
+    measured += measured_s;
+    predicted += predicted_s;
+  }
+
+  PartError Sum(double all_measured) {
+    return {.steps = static_cast<std::int64_t>(errors.size()),
+            .median = QuantileOrZero(errors, 0.5),
+            .p90 = QuantileOrZero(errors, 0.9),
+            .bias = measured > 0 ? predicted / measured - 1 : 0,
+            .noise = noise.empty() ? std::nullopt : std::optional(Median(noise)),
+            .share = all_measured > 0 ? measured / all_measured : 0};
+  }
+};
+
+bool IsOfDevice(std::size_t part) {
+  return part != static_cast<std::size_t>(StepPart::kSchedule) &&
+         part != static_cast<std::size_t>(StepPart::kDelivery);
+}
+
+// The errors on steps that the model was not fitted on: compares predicted and measured times of
+// the steps with `held_out`.
+FitReport MeasureFitErrors(const FittedCost& cost, std::span<const StepSample> steps) {
+  std::array<Comparison, kStepPartCount> parts;
+  Comparison total;
+  StepPlan plan;
+  for (const StepSample& step : steps) {
+    if (!step.held_out) continue;
+    plan.totals = step.totals;
+    plan.work.resize(
+        static_cast<std::size_t>(step.totals.prefill_items + step.totals.decode_items));
+    const StepParts predicted = *cost.Parts(plan);
+    double measured_s = 0;
+    for (std::size_t i = 0; i < kStepPartCount; ++i) {
+      if (!IsOfDevice(i)) continue;
+      parts[i].Add(step.seconds[i], Seconds(predicted.times[i]), step.noise[i]);
+      measured_s += step.seconds[i];
+    }
+    total.Add(measured_s, Seconds(predicted.device()), step.total_noise);
+  }
+  FitReport report;
+  report.total = total.Sum(total.measured);
+  for (std::size_t i = 0; i < kStepPartCount; ++i) {
+    report.parts[i] = parts[i].Sum(total.measured);
+  }
+  return report;
+}
+
 }  // namespace
 
 FitResult FitCost(const FitInput& input, const ModelSpec& model) {
@@ -271,7 +332,7 @@ FitResult FitCost(const FitInput& input, const ModelSpec& model) {
   result.config.parameters = TotalParameters(model);
   result.config.weight_dtype = model.weight_dtype;
   result.config.kv_dtype = model.kv_dtype;
-  result.report = Judge(FittedCost(result.config, model, {}), input.steps);
+  result.report = MeasureFitErrors(FittedCost(result.config, model, {}), input.steps);
   result.report.fitted_steps = fitted;
   result.report.notes = std::move(notes);
   return result;

@@ -43,7 +43,7 @@ struct AttentionPart {
 struct FittedCostConfig {
   static constexpr CostTraits kCostTraits = {.name = "fitted"};
 
-  // What was measured. Only models with the same parameters and formats are predicted.
+  // The measured model. Only models with the same parameters and formats are predicted.
   std::string model;
   std::int64_t parameters = 0;
   DType weight_dtype = DType::kFp32;
@@ -56,8 +56,8 @@ struct FittedCostConfig {
   std::vector<std::uint32_t> decode_buckets;
 
   // GEMMs of all layers by tokens, and of the LM head by rows of logits, as measured alone. A step
-  // takes their sum times the factor of its phase (single-token steps, all others), plus a
-  // constant.
+  // takes their sum times the factor of its phase (decode: single-token steps; prefill: all other
+  // steps), plus a constant.
   std::vector<CostPoint> gemm_layers;
   std::vector<CostPoint> gemm_head;
   double gemm_decode_factor = 1;
@@ -80,8 +80,8 @@ struct FittedCostConfig {
   // was not timed.
   double decode_probe_s = 0;
   double prefill_probe_s = 0;
-  // How much longer the machine takes than while it was measured: all times of single-token steps,
-  // and of all others, are multiplied by these.
+  // How much longer the machine takes than while it was measured: factors of all times of
+  // single-token steps, and of all times of other steps.
   double decode_slowdown = 1;
   double prefill_slowdown = 1;
 

@@ -23,7 +23,7 @@ namespace twin::sim {
 //            sampling   base + linear in rows of logits
 //            build      base + linear in requests and tokens, + swaps at their measured rate
 //            schedule, delivery (host)  base + linear in requests and tokens
-//            all parts x decode_slowdown (single-token steps) or prefill_slowdown (all others)
+//            all parts x decode_slowdown (single-token steps) or prefill_slowdown (other steps)
 // Range      one model on one device; Covers() says whether a step is within the measured range.
 // Error      on whole steps held out from the fit, printed by `twinserve fit`.
 // Source     the profile that `twinserve profile` writes; fit_cost.h computes the coefficients.

@@ -20,7 +20,7 @@ class NormalEquations {
  public:
   explicit NormalEquations(std::size_t coefficients);
 
-  // residual = measured - predicted, in units of the noise; gradient of the prediction likewise.
+  // residual = measured - predicted; it and the gradient of the prediction in units of the noise.
   void Add(std::span<const double> gradient, double residual, double weight);
 
   // The Gauss-Newton step from `at` for the sum of squares and a standard normal prior around 0.

@@ -25,7 +25,7 @@ std::vector<Vertex> TopologicalOrder(const Graph& graph) {
   return {reversed.rbegin(), reversed.rend()};
 }
 
-// The vertex in series behind `v`: its only successor, if `v` is that one's only predecessor.
+// The vertex in series after `v`: its only successor, if `v` is that one's only predecessor.
 std::optional<Vertex> Follower(const Graph& graph, Vertex v) {
   if (boost::out_degree(v, graph) != 1) return std::nullopt;
   const Vertex next = boost::target(*boost::out_edges(v, graph).first, graph);
@@ -117,7 +117,7 @@ std::vector<OperationCost> CriticalPath::Breakdown(const StepFeatures& x) const 
   std::array<double, kMaxChains> finish;
   std::array<bool, kMaxChains> is_critical{};
   Finish(x, finish.data());
-  // Back from the chain that finishes last (the first of equals) over those that it waited for.
+  // Back from the chain that finishes last (the first of equals) over the chains it waited for.
   const auto* const begin = finish.data();
   auto at = static_cast<std::size_t>(std::max_element(begin, begin + chains_.size()) - begin);
   for (bool more = !chains_.empty(); more;) {

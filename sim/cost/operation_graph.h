@@ -36,7 +36,7 @@ class OperationGraph {
   Graph graph_;
 };
 
-// What one operation contributes to a step, summed over its executions.
+// The contribution of one operation to a step, summed over its executions.
 struct OperationCost {
   std::string_view name;  // lives as long as the critical path
   StepPart part = StepPart::kOther;
@@ -57,8 +57,8 @@ class CriticalPath {
   // Length of the longest path.
   [[nodiscard]] double Seconds(const StepFeatures& x) const;
 
-  // Every operation, in topological order. The seconds of those on the critical path add up to
-  // Seconds(x).
+  // Every operation, in topological order. The seconds of the operations on the critical path add
+  // up to Seconds(x).
   [[nodiscard]] std::vector<OperationCost> Breakdown(const StepFeatures& x) const;
 
  private:

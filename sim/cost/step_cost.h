@@ -66,14 +66,14 @@ class StepCost {
     return Duration{0};
   }
 
-  // The same times by part, if the model distinguishes parts: `schedule` is the host time,
+  // Device and host times by part; nullopt if the model has no parts. `schedule` is the host time,
   // `delivery` the delivery time, and the other parts sum to the device times of all stages.
   [[nodiscard]] virtual std::optional<StepParts> Parts(const StepPlan& /*plan*/) const {
     return std::nullopt;
   }
 
-  // The same for a step that begins at `begin` on a device in `state`: `clocks` is the time that
-  // the state adds. REQUIRES: stages() == 1.
+  // Parts of a step that begins at `begin` on a device in `state`: `clocks` is the time that the
+  // state adds. REQUIRES: stages() == 1.
   [[nodiscard]] virtual std::optional<StepParts> Parts(const StepPlan& plan, TimePoint /*begin*/,
                                                        const DeviceState& /*state*/) const {
     return Parts(plan);
@@ -82,8 +82,8 @@ class StepCost {
   // False if the model was fitted on measurements and the step is larger than all of them.
   [[nodiscard]] virtual bool Covers(const StepTotals& /*totals*/) const { return true; }
 
-  // The same model for a run with this seed; null if it draws no random numbers, and serves all
-  // runs. A model that draws takes them from this seed alone: it is made before the runs are known.
+  // The model for a run with this seed; null if it draws no random numbers, and serves all runs. A
+  // model is made before the runs are known: it draws its numbers from this seed alone.
   [[nodiscard]] virtual std::shared_ptr<const StepCost> Seeded(std::uint64_t /*seed*/) const {
     return nullptr;
   }

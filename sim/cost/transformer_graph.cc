@@ -25,15 +25,15 @@ class OperationFactory {
 
   [[nodiscard]] double activation_bytes() const { return activation_bytes_; }
 
-  struct GemmShape {
+  struct GemmSize {
     std::int64_t k;
     std::int64_t n;
     Feature compute_rows = Feature::kGemmRows;
     Feature moved_rows = Feature::kTokens;
-    std::optional<DType> weights = std::nullopt;  // absent: those of the layers
+    std::optional<DType> weights = std::nullopt;  // absent: the layers' format
   };
 
-  [[nodiscard]] Operation Gemm(std::string name, const GemmShape& shape) const {
+  [[nodiscard]] Operation Gemm(std::string name, const GemmSize& shape) const {
     const auto k = static_cast<double>(shape.k);
     const auto n = static_cast<double>(shape.n);
     const DType weights = shape.weights.value_or(weights_);
@@ -119,7 +119,7 @@ class OperationFactory {
   // A product and a sum for the score, and for the weighted value, of each dimension.
   static constexpr double kFlopsPerPair = 4;
 
-  // What both phases have in common: queries are read and results written.
+  // The common part of both phases: queries are read and results written.
   [[nodiscard]] Operation Attention(Feature queries, double width) const {
     Operation attention;
     attention.part = StepPart::kAttention;
@@ -172,7 +172,7 @@ class StageBuilder {
   }
 
  private:
-  // Puts the operation behind all that were last appended.
+  // Puts the operation after all that were last appended.
   OperationGraph::Vertex Append(Operation operation, std::int64_t count = 1) {
     operation.count = count;
     const auto vertex = graph_.Add(std::move(operation));
@@ -212,14 +212,14 @@ class StageBuilder {
   }
 
   void AddEmbedding() {
-    const auto row_bytes =
-        static_cast<double>(ByteSize(EndsFormat(model_.weight_dtype))) + make_.activation_bytes();
+    const auto row_bytes = static_cast<double>(ByteSize(EmbeddingFormat(model_.weight_dtype))) +
+                           make_.activation_bytes();
     Append(make_.Elementwise("embedding", Feature::kTokens,
                              static_cast<double>(model_.hidden) * row_bytes, 0));
     AddAllReduce("embedding_all_reduce", 1);
   }
 
-  // Norms of a block in front of and, in families with four, behind it.
+  // Norms before a block and, in families with four norms per layer, after it.
   void AddNorm(const char* name) {
     const std::int64_t count = layers_ * model_.norms_per_layer / 2;
     Append(make_.Norm(name, Feature::kTokens, model_.hidden), count);
@@ -232,7 +232,7 @@ class StageBuilder {
     AddNorm("attention_norm");
     Append(make_.Gemm("qkv_projection", {.k = model_.hidden, .n = query_width_ + 2 * kv_width_}),
            layers_);
-    // Reads queries, keys and values; writes the queries back and the others to the cache.
+    // Reads queries, keys and values; writes queries back, keys and values to the cache.
     const double moved = (2 * query + kv) * make_.activation_bytes() + key_bytes;
     Append(make_.Elementwise("rotary_and_cache_write", Feature::kTokens, moved, 6 * (query + kv)),
            layers_);
@@ -289,7 +289,7 @@ class StageBuilder {
                                   .n = share,
                                   .compute_rows = Feature::kEmittingItems,
                                   .moved_rows = Feature::kEmittingItems,
-                                  .weights = EndsFormat(model_.weight_dtype)}));
+                                  .weights = EmbeddingFormat(model_.weight_dtype)}));
     if (parallelism_.tensor > 1) {
       const double bytes = (ranks - 1) / ranks * vocab * make_.activation_bytes();
       Append(make_.Transfer("logits_all_gather", Feature::kEmittingItems, bytes, ranks - 1,

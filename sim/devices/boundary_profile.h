@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "sim/devices/step_profile.h"
 #include "sim/cost/boundary_config.h"
+#include "sim/devices/step_profile.h"
 
 namespace twin::sim {
 
@@ -20,7 +20,7 @@ struct BoundaryProfile {
 };
 
 // A boundary of `delay` seconds in both directions. Two thirds are taken to lie before the engine,
-// a third behind it. Delays vary from request to request by kBoundaryVariation. A client in a
+// a third after it. Delays vary from request to request by kBoundaryVariation. A client in a
 // closed loop reacts after 1 to 5 ms.
 BoundaryConfig BoundaryOf(double delay);
 

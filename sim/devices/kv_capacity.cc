@@ -14,7 +14,7 @@
 namespace twin::sim {
 namespace {
 
-// What DeepSpeed-MII keeps back of the free memory.
+// Part of the free memory that DeepSpeed-MII keeps back.
 constexpr double kMiiReserveBytes = 1e9;
 // TGI_WIGGLE_ROOM: share of the measured free memory that TGI dares to use.
 constexpr double kTgiWiggleRoom = 0.9;
@@ -93,7 +93,7 @@ void ValidateConfig(const MemoryConfig& config) {
 }
 
 // Sets requested_bytes and kv_bytes by the rule, before any limit on the number of tokens.
-// Fractions of bytes are rounded as the systems do: up by vLLM V1, down by all others.
+// Fractions of bytes are rounded as the systems do: up by vLLM V1, down by all other rules.
 void ApplyRule(const MemoryConfig& config, double utilization, KvCapacity& c) {
   const auto total = static_cast<double>(c.total_bytes);
   const std::int64_t resident = c.weight_bytes + c.non_framework_bytes;

@@ -11,7 +11,7 @@
 // number of token slots.
 //
 // Easy to get wrong: the share is of the total memory, but TensorRT-LLM's is of what the peak
-// leaves; vLLM V1 rounds it up and the others round down; vLLM V1 keeps block 0 as a null block;
+// leaves; vLLM V1 rounds it up and all other rules down; vLLM V1 keeps block 0 as a null block;
 // TGI counts the blocks of its warm-up batch as both used and available; activations of the
 // profiling forward depend on the largest step, so a larger token budget means fewer blocks; with
 // pipeline parallelism the stage with the fewest blocks decides; KV heads are replicated when there

@@ -26,7 +26,7 @@ class ProductCurve {
   [[nodiscard]] double MeasuredCall(std::int64_t rows) const { return curve_.MeasuredCall(rows); }
 
  private:
-  // Of `rows` rows, remembered at `place`.
+  // The time of `rows` rows, remembered at `place`.
   [[nodiscard]] Estimate At(std::int64_t place, std::int64_t rows) const;
 
   GemmCurve curve_;

@@ -34,7 +34,7 @@ struct ProfileCostConfig {
   // For ablations: false leaves out what recorded steps of the model add to the terms of all
   // models.
   bool recorded_ratios = true;
-  // Terms that replace those of the profile, in seconds where they are times.
+  // Terms that replace the profile's, in seconds if they are times.
   std::optional<double> heat_factor;
   std::optional<double> heat_tau_s;
   std::optional<double> decode_heat_factor;

@@ -1,5 +1,5 @@
 // A cost model from profiles of devices: measured tables and closed forms of operations, assembled
-// to steps, with what shows of the host and the state of the device.
+// to steps, with the visible part of the host's time and the state of the device.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +37,12 @@ class ProfileCost final : public StepCost {
   void Advance(const StepPlan& plan, TimePoint begin, TimePoint end,
                DeviceState& state) const override;
 
-  // Of rested devices; swaps count as `build`, gaps as `other`.
+  // Parts on rested devices; swaps count as `build`, gaps as `other`.
   [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan) const override;
   [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan, TimePoint begin,
                                                const DeviceState& state) const override;
 
-  // Products of so many rows and attention over contexts of such lengths were measured, of any
+  // True if products of as many rows, and attention over contexts as long, were measured in some
   // shape.
   [[nodiscard]] bool Covers(const StepTotals& totals) const override {
     return totals.tokens() <= rows_max_ && totals.prefill_context_max <= prefill_context_max_ &&
@@ -70,7 +70,7 @@ void Validate(const ProfileCostConfig& config, const ModelSpec& model,
 // if a term is negative or not finite, or tau is 0.
 StepTerms StepTermsOf(const ProfileCostConfig& config, const HardwareSpec& hardware);
 
-// What a step model takes from the config. Throws as StepTermsOf.
+// The part of the config that a step model needs. Throws as StepTermsOf.
 StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const HardwareSpec& hardware);
 
 }  // namespace twin::sim

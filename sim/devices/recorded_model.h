@@ -1,5 +1,5 @@
-// What recorded steps of one model say about its steps beyond the terms of all models
-// (step_profile.h): how far recordings are off the prediction, and how sure that is.
+// Correction of step times for models whose steps were recorded: ratio recorded / predicted by
+// number of rows, with its uncertainty, on top of the terms of all models (step_profile.h).
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace twin::sim {
 
-// Recorded over predicted times of the operations of steps, which are their times without the gap
-// between them, by rows with padding: medians, as logarithms. Between the rows that have one they
-// are linear over log2(rows), beyond them constant.
+// Ratio recorded / predicted of the operations of steps (step time without the gap between steps),
+// by rows with padding: medians, as logarithms. Between the given rows the logarithm is linear over
+// log2(rows), beyond them constant.
 struct RecordedRatios {
   std::vector<double> rows;  // at least 1, ascending
   std::vector<double> log_ratios;
@@ -32,24 +32,24 @@ struct RecordedModel {
   std::int32_t tensor = 1;
   DType weight_dtype = DType::kBf16;
   DType kv_dtype = DType::kBf16;
-  // Of steps without prompts, and of those with prompts.
+  // Ratios of steps without prompts, and of steps with prompts.
   RecordedRatios decode_ratios;
   RecordedRatios prompt_ratios;
-  // Standard deviations of logarithms: of the mean error of a recording's decode steps, of that of
-  // its steps with prompts, which is independent, and of single steps.
+  // Standard deviations of logarithms: of the mean error of a recording's decode steps; of the mean
+  // error of its steps with prompts, which is independent; and of single steps.
   double lasting_sd = 0;
   double prompt_lasting_sd = 0;
   double step_sd = 0;
-  // The most rows, decodes and tokens of context of one step.
+  // The most rows, decodes and tokens of context of one recorded step.
   std::int64_t rows_max = 0;
   std::int64_t decodes_max = 0;
   std::int64_t context_tokens_max = 0;
 
-  // The steps of this model, in its formats and on as many ranks, were recorded.
+  // True if steps of this model, in its formats and on as many ranks, were recorded.
   [[nodiscard]] bool Is(const ModelSpec& spec, const Parallelism& parallelism) const;
 
-  // What recordings leave open of the variance of a step's operations: 0 up to the largest recorded
-  // step, 1 - 1/e an octave beyond, and so on.
+  // Share of the variance of a step's operations that remains although steps were recorded: 0 up to
+  // the largest recorded step, 1 - 1/e an octave beyond, and so on.
   [[nodiscard]] double OpenShare(double rows, double decodes, double context_tokens) const;
 
   bool operator==(const RecordedModel&) const = default;

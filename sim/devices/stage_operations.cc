@@ -54,8 +54,8 @@ Estimate operator*(double count, const Estimate& one) {
   return {count * one.seconds, one.log_sd, one.lasting_sd};
 }
 
-// What `all` takes beyond `part`.
-Estimate Beyond(const Estimate& all, const Estimate& part) {
+// The time of `all` without that of `part`, which it contains.
+Estimate SubtractEstimate(const Estimate& all, const Estimate& part) {
   return {std::max(0.0, all.seconds - part.seconds), all.log_sd, all.lasting_sd};
 }
 
@@ -68,8 +68,8 @@ GemmFormat FormatOfExperts(GemmFormat layers, const MoeProfile& profile) {
   return layers == GemmFormat::kFp8 && blocks ? GemmFormat::kFp8Block : layers;
 }
 
-// Of one rank. With whole experts, a rank computes its share of the (token, expert) pairs, which
-// Experts() counts.
+// The experts of one rank. With whole experts, a rank computes its share of the (token, expert)
+// pairs, which Experts() counts.
 std::optional<MoeModel> ExpertsOf(const ModelSpec& model, const HardwareSpec& hardware,
                                   const Parallelism& parallelism, GemmFormat format,
                                   bool whole_experts, const MoeProfile& profile) {
@@ -193,7 +193,7 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
   layer_products_ = LayerProducts(gemm, model, parallelism, format_);
   if (stage == parallelism.pipeline - 1) {
     head_product_.emplace(gemm.Curve(RoundedShare(model.vocab, parallelism), model.hidden,
-                                     FormatOf(EndsFormat(model.weight_dtype))));
+                                     FormatOf(EmbeddingFormat(model.weight_dtype))));
   }
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const auto operation = static_cast<OperationClass>(i);
@@ -355,7 +355,8 @@ StageOperations::Attention StageOperations::AttentionOf(const StepLoad& load) co
     }
     attention.chunks = layers * model(seen.chunks);
     if (seen.decodes.requests > 0) {
-      attention.decodes = Beyond(layers * model(seen.chunks, seen.decodes), attention.chunks);
+      attention.decodes =
+          SubtractEstimate(layers * model(seen.chunks, seen.decodes), attention.chunks);
     }
     return attention;
   };

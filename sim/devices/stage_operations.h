@@ -4,8 +4,8 @@
 // and up together, and down (or router and experts); attention over the cache; two norms with their
 // residual additions, norms of queries and keys where the model has them, rotary embedding, cache
 // write, activation; two all-reduces between ranks. The first stage embeds; the last one has a
-// final norm, the LM head and the sampler for rows that emit; others send their rows on. All run on
-// one stream, so that the times of a stage add up.
+// final norm, the LM head and the sampler for rows that emit; all other stages send their rows on.
+// All run on one stream, so that the times of a stage add up.
 #pragma once
 
 #include <array>
@@ -48,10 +48,10 @@ constexpr std::array<std::string_view, kOperationClassCount> kOperationClassName
 template <class T>
 using ByOperation = std::array<T, kOperationClassCount>;
 
-// Of a step's time.
+// The part of a step's time that the operation belongs to.
 StepPart PartOf(OperationClass operation);
 
-// What a step computes.
+// Sizes of the operations of a step.
 struct StepLoad {
   std::int64_t rows = 0;    // of per-token operations, padding included
   std::int64_t logits = 0;  // rows of the LM head
@@ -79,11 +79,11 @@ class StageOperations {
   // Seconds of each class in isolation, as measured: the median prediction.
   [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
 
-  // The same with the spread of the models.
+  // Seconds of each class with the spread of the models.
   [[nodiscard]] ByOperation<Estimate> Estimates(const StepLoad& load) const;
 
   // Mean heat of the device while the products of the layers were measured (device_state.h): their
-  // times are those of a device that is as warm. 0 where the benchmark let it rest.
+  // times hold for a device that is as warm. 0 if the benchmark let it rest.
   [[nodiscard]] double MeasuredHeat(std::int64_t rows, const HeatMemory& memory) const;
 
   [[nodiscard]] std::int32_t layers() const { return layers_; }
@@ -96,7 +96,7 @@ class StageOperations {
 
   using RowsModel = Estimate (StageOperations::*)(std::int64_t rows) const;
 
-  // Of an operation that depends on a number of rows alone; null if the stage does not have it.
+  // The model of an operation that depends on a number of rows alone; null if the stage lacks it.
   [[nodiscard]] RowsModel ModelOf(OperationClass operation) const;
   [[nodiscard]] Estimate LayerGemms(std::int64_t rows) const;
   // Seconds of a call: mean of the layers' products, weighted by their times.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kNormal90 = 1.645;  // of a standard normal variable, 90 % lie within
 constexpr double kHiddenShare = 0.05;
-// Launches of a layer that is captured in pieces, relative to those of an eager one.
+// Launch time of a layer that is captured in pieces, relative to that of an eager layer.
 constexpr double kPiecesLaunch = 1.0 / 3;
 
 constexpr bool IsCompute(OperationClass operation) {
@@ -68,7 +68,7 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
                      const HardwareSpec& hardware, const Parallelism& parallelism,
                      const DeviceProfile& device, StageCache* stages)
     : terms_(WithErrors(config.terms, DrawErrors(config.draw_seed))),
-      memory_(terms_.heat_tau_s.value),
+      heat_memory_(terms_.heat_tau_s.value),
       captured_sizes_(config.captured_sizes),
       ridge_rows_(RidgeRows(model, hardware)),
       captures_pieces_(config.captures_pieces),
@@ -167,7 +167,7 @@ double StepModel::Gap(const StepTerms& terms, const Shape& shape, const StageOpe
   if (shape.graph) {
     const double gap = terms.graph_gap_s.value;
     if (last_step <= 2 * (operations + gap)) return gap;
-    // What hides can be launches of the step's own operations as well, but no large part of them.
+    // The hidden part may include launches of the step's own operations, but few of them.
     return std::max(-kHiddenShare * operations, gap - terms.hidden_gap_s.value);
   }
   const double launch =
@@ -185,31 +185,32 @@ StageTimes StepModel::Combine(const StepTerms& terms, const Shape& shape,
   times.operations = seconds;
   const double u = shape.compute_share;
   const double in_place = 1 + u * (terms.compute_in_place.value - 1);
-  const HeatMemory memory_of(terms.heat_tau_s.value);
+  const HeatMemory heat_memory(terms.heat_tau_s.value);
   const double warmed = u * terms.heat_factor.value;
-  double compute = 0;
-  double memory = 0;
+  double compute_bound = 0;
+  double memory_bound = 0;
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const auto operation = static_cast<OperationClass>(i);
     double& one = times.operations[i];
     if (operation == OperationClass::kGemm && warmed > 0) {
-      one /= 1 + warmed * stage.MeasuredHeat(shape.load.rows, memory_of);
+      one /= 1 + warmed * stage.MeasuredHeat(shape.load.rows, heat_memory);
     }
     if (IsCompute(operation)) {
       one *= in_place;
-      compute += one;
+      compute_bound += one;
     } else {
       if (operation == OperationClass::kCollective) one *= terms.collective_in_place.value;
-      memory += one;
+      memory_bound += one;
     }
   }
-  times.gap = Gap(terms, shape, stage, compute + memory, last_step);
+  times.gap = Gap(terms, shape, stage, compute_bound + memory_bound, last_step);
   const double kd = terms.decode_heat_factor.value;
-  const double added = compute * (kd + u * (terms.heat_factor.value - kd)) + memory * kd;
+  const double added =
+      compute_bound * (kd + u * (terms.heat_factor.value - kd)) + memory_bound * kd;
   if (added == 0 || (heat == 0 && u == 0)) return times;
-  const double rested = times.gap + compute + memory;
+  const double rested = times.gap + compute_bound + memory_bound;
   double mean = heat;
-  for (int pass = 0; pass < 3; ++pass) mean = memory_of.Mean(heat, u, rested + added * mean);
+  for (int pass = 0; pass < 3; ++pass) mean = heat_memory.Mean(heat, u, rested + added * mean);
   times.clocks = added * mean;
   return times;
 }

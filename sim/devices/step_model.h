@@ -1,23 +1,34 @@
-// How long a step of a transformer takes: its operations, what shows of the host, and the state of
-// the device.
+// How long a step of a transformer takes: its operations, the visible part of the host's time, and
+// the state of the device.
 //
-//   rested   gap + f C + M      C: compute-bound work (products and prefill attention of rows
-//                               beyond the ridge), M: all else, f: compute_in_place
-//   warm     gap + f C (1 + k(u) Em) + M (1 + kd Em)
-//   k(u)     kd + u (k - kd)
+//   symbol  field                          unit  meaning
+//   C       StageTimes::operations         s     isolated, rested compute-bound operations:
+//                                                products, experts and prefill attention
+//   M       StageTimes::operations         s     all other operations; collectives are multiplied
+//                                                by StepTerms::collective_in_place
+//   gap     StageTimes::gap                s     host and launch time that shows
+//   f       StepTerms::compute_in_place    1     time in a step / time of an isolated kernel
+//   k       StepTerms::heat_factor         1     slow-down of C on a hot device
+//   kd      StepTerms::decode_heat_factor  1     slow-down of M on a hot device
+//   u       StepModel::ComputeShare()      1     how compute-bound the step is: 0 up to half as
+//                                                many rows as the ridge of a product has (where it
+//                                                computes as long as it reads weights), 1 from the
+//                                                ridge on
+//   E       DeviceState::heat              1     heat of the device, 0 to 1 (device_state.h)
+//   Em      -                              1     mean of E over the step; E moves towards u
+//   Et      StageOperations::MeasuredHeat  1     mean of E while a benchmark measured a product
 //
-// C is that of a rested device. Benchmarks whose calls follow each other warm the device up, by Et
-// while a product was measured, so the product's measured time is divided by 1 + u k Et.
+//   rested device  gap + (1 + u (f - 1)) C + M
+//   warm device    gap + (1 + u (f - 1)) C (1 + k(u) Em) + M (1 + kd Em),  k(u) = kd + u (k - kd)
 //
-// `u` says how compute-bound the step is: 0 up to half as many rows as the ridge of a product has
-// (where its compute time equals its weight read), 1 from the ridge on. E is the device's heat
-// (device_state.h), Em its mean over the step while it moves towards u; as the mean depends on the
-// time and the time on the mean, three passes are made, which leave less than 0.1 %.
+// Benchmarks whose calls follow each other warm the device up, so the measured time of a product is
+// divided by 1 + u k Et. Em depends on the step's time and the time on Em: three passes are made,
+// which leave less than 0.1 %.
 //
-// gap: steps of captured sizes replay a graph and show graph_gap_s. hidden_gap_s of it, and of what
-// their operations wait for the host, hides behind a step before that took more than twice as long.
-// Others show eager_gap_s, decodes alone at least graph_gap_s, and take at least the time in which
-// the host launches their layers.
+// gap: a step of a captured size replays a graph and shows graph_gap_s. If the step before took
+// more than twice as long, it hides hidden_gap_s of this gap, and of the waits for the host between
+// the step's operations. All other steps show eager_gap_s, decodes alone at least graph_gap_s, and
+// take at least the time in which the host launches their layers.
 #pragma once
 
 #include <array>
@@ -42,15 +53,15 @@ struct StepModelConfig {
   OperationChoices operations;
   // Sizes of captured graphs, ascending; empty: none.
   std::vector<std::uint32_t> captured_sizes;
-  // Other steps of captured sizes replay the graphs of what lies between attention layers.
+  // Steps with prompts, of captured sizes, replay graphs of the work between attention layers.
   bool captures_pieces = true;
   // 0: the median prediction; otherwise one error for each class of operations and each term of
   // `terms` is drawn from this seed. Steps of a recorded model (step_profile.h) get one error
-  // together instead, with prompts another than without; those of the classes come back as steps
-  // exceed what was recorded.
+  // together instead, with prompts another than without; the errors of the classes come back as
+  // steps exceed the recorded ones.
   std::uint64_t draw_seed = 0;
   bool mean_context = false;  // every decode of a batch has the mean context
-  // Steps of recorded models take as much longer or shorter as recordings did (recorded_model.h).
+  // Multiplies steps of recorded models by the recorded ratios (recorded_model.h).
   bool recorded_ratios = true;
   // The engine is the one whose steps were recorded: V1 with asynchronous scheduling.
   bool recorded_engine = true;
@@ -79,23 +90,23 @@ struct StepInterval {
 // Thread-safe. Models of equal operations in one cache share what they computed (stage_cache.h).
 class StepModel {
  public:
-  // Operations that `device` has nothing measured of follow from the data sheet. `stages` keeps
-  // what models share, and may be destroyed before them; null: nothing is shared.
+  // Operations without measurements in `device` follow from the data sheet. `stages` keeps what
+  // models share, and may be destroyed before them; null: nothing is shared.
   StepModel(const StepModelConfig& config, const ModelSpec& model, const HardwareSpec& hardware,
             const Parallelism& parallelism, const DeviceProfile& device = {},
             StageCache* stages = nullptr);
 
   [[nodiscard]] int stages() const { return static_cast<int>(stages_->size()); }
   [[nodiscard]] bool SharesStages(const StepModel& other) const { return stages_ == other.stages_; }
-  [[nodiscard]] const HeatMemory& memory() const { return memory_; }
+  [[nodiscard]] const HeatMemory& memory() const { return heat_memory_; }
   [[nodiscard]] const StepTerms& terms() const { return terms_; }
 
-  // Time of a stage that begins with this heat behind a step of `last_step` seconds.
+  // Time of a stage that begins with this heat after a step of `last_step` seconds.
   // REQUIRES: the step has work.
   [[nodiscard]] StageTimes Times(const StepTotals& totals, int stage, double heat,
                                  double last_step) const;
 
-  // The same with other terms than the model's.
+  // Times with other terms than the model's.
   [[nodiscard]] StageTimes TimesWith(const StepTerms& terms, const StepTotals& totals, int stage,
                                      double heat, double last_step) const;
 
@@ -106,13 +117,13 @@ class StepModel {
   // log_sd of each class of operations in the first stage that has it.
   [[nodiscard]] ByOperation<double> Spread(const StepTotals& totals) const;
 
-  // u.
+  // `u` of the formulas above.
   [[nodiscard]] double ComputeShare(const StepTotals& totals) const;
 
-  // What the operations of a step compute, padding included.
+  // Sizes of the operations of a step, padding included.
   [[nodiscard]] StepLoad LoadOf(const StepTotals& totals) const;
 
-  // The step is padded to a captured size and replayed whole.
+  // True if the step is padded to a captured size and replayed whole.
   [[nodiscard]] bool ReplaysGraph(const StepTotals& totals) const;
 
  private:
@@ -126,14 +137,13 @@ class StepModel {
   [[nodiscard]] Shape ShapeOf(const StepTotals& totals) const;
   [[nodiscard]] ByOperation<double> SecondsOf(const StageOperations& stage,
                                               const StepLoad& load) const;
-  // What recordings multiply the operations' times by; fades as steps exceed what was recorded.
+  // Factor of the operations' times by recordings; fades to 1 as steps exceed the recorded ones.
   [[nodiscard]] double RecordedRatio(const StepLoad& load) const;
   // The drawn error of a recorded model's step. REQUIRES: recorded_.
   [[nodiscard]] double RecordedError(const StepLoad& load) const;
-  // The share of the operations' variance that recorded steps leave open; 1 without such steps.
+  // RecordedModel::OpenShare; 1 if no steps of the model were recorded.
   [[nodiscard]] double OpenShare(const StepLoad& load) const;
   [[nodiscard]] std::int64_t Padded(std::int64_t rows) const;
-  // With the terms of any terms.
   static double Gap(const StepTerms& terms, const Shape& shape, const StageOperations& stage,
                     double operations, double last_step);
   static StageTimes Combine(const StepTerms& terms, const Shape& shape,
@@ -141,7 +151,7 @@ class StepModel {
                             double heat, double last_step);
 
   StepTerms terms_;
-  HeatMemory memory_;
+  HeatMemory heat_memory_;
   std::vector<std::uint32_t> captured_sizes_;
   double ridge_rows_;
   bool captures_pieces_;

@@ -7,8 +7,8 @@
 namespace twin::sim {
 namespace {
 
-// Slow-down under sustained compute. Measured on the H100 in recorded steps; the others are scaled
-// from how much slower their isolated kernels get in calls of several milliseconds.
+// Slow-down under sustained compute. Measured on the H100 in recorded steps; scaled for other
+// devices by how much slower their isolated kernels get in calls of several milliseconds.
 struct Heat {
   std::string_view hardware;
   StepTerm factor;
@@ -20,7 +20,7 @@ constexpr std::array kHeat = {
     Heat{"cpu-generic", {0.0, 0.0}}};
 constexpr StepTerm kUnknownHeat{0.1, 1.0};
 
-// What a step waits for a host that does not prepare it while the device works.
+// Waiting time of a step for a host that does not prepare it while the device works.
 //
 // V1, one step at a time: an estimate from the sum of vLLM's scheduler, input preparation and
 // update (1.1 us a request in the last, vllm-project/vllm pull request 46112).
@@ -29,7 +29,7 @@ constexpr StepTerm kUnknownHeat{0.1, 1.0};
 // models on 1 to 4 GPUs) leave 1.5 to 1.9 ms a step and 75 to 95 us a request beyond the device
 // time of this model. A server adds to the first: the request for comments on multi-step scheduling
 // (vllm-project/vllm issue 6854) shows bubbles of 4 ms in its traces and names 5 to 13 ms. The
-// second is output processing (3.4 ms for 32 requests, issue 6913), which 0.6 moved behind the
+// second is output processing (3.4 ms for 32 requests, issue 6913), which 0.6 overlaps with the
 // device; 30 us stay for the scheduler and the inputs.
 //
 // TGIS: recorded decode steps of Llama 7B (A100, H100) and 13B (H100) at 1 to 57 requests: 8.1 ms
@@ -37,8 +37,7 @@ constexpr StepTerm kUnknownHeat{0.1, 1.0};
 //
 // twinserve: 160 requests on an H200 under orca, vllm_v0 and sarathi, which plan one step at a
 // time: 0.06 ms to schedule, 0.09 to build, 0.06 to deliver (checks/gpu_check). The gaps
-// between kernels are those of `bench --kernel-times`: 0.5 ms of a step with prompts, none of a
-// graph's.
+// between kernels come from `bench --kernel-times`: 0.5 ms in a step with prompts, none in a graph.
 void SetEngine(StepEngine engine, StepTerms& terms) {
   switch (engine) {
     case StepEngine::kFromPolicy:

@@ -1,4 +1,4 @@
-// What a step costs beyond its operations: the terms of the step model.
+// The terms of the step model: the costs of a step beyond its operations.
 #pragma once
 
 #include <array>
@@ -28,14 +28,14 @@ struct StepTerms {
   StepTerm heat_factor{0.22, 0.2};
   StepTerm heat_tau_s{0.040, 0.25};
   StepTerm decode_heat_factor{0.036, 0.5};
-  // Compute-bound work of a step over the times of isolated, rested kernels; the same of
-  // collectives.
+  // Ratio of a step's compute-bound work to the times of isolated, rested kernels; ratio of its
+  // collectives to theirs.
   StepTerm compute_in_place{0.978, 0.02};
   StepTerm collective_in_place{1.0, 0.3};
-  // Host and launch time that shows between two steps: of graph replays, and of other steps.
+  // Host and launch time that shows between two steps: graph replays, and all other steps.
   StepTerm graph_gap_s{0.9e-3, 0.3};
   StepTerm eager_gap_s{0.5e-3, 0.5};
-  // The part of graph_gap_s that hides behind a step that took more than twice as long.
+  // The part of graph_gap_s that does not show after a step that took more than twice as long.
   StepTerm hidden_gap_s{0.5e-3, 0.3};
   // The host launches the kernels of an eager layer in this time; the device cannot be faster.
   StepTerm layer_launch_s{60e-6, 0.3};
@@ -47,7 +47,7 @@ struct StepTerms {
 };
 
 // Terms that were fitted to recorded steps of a device under vLLM V1 with asynchronous scheduling;
-// the others are documented defaults.
+// terms that are not set have documented defaults.
 struct StepProfile {
   std::optional<StepTerm> heat_factor;
   std::optional<StepTerm> heat_tau_s;
@@ -96,21 +96,21 @@ enum class StepEngine : std::uint8_t {
   kTwinserve,   // the executor of this program on a GPU (exec/cuda)
 };
 
-// Its steps are like those that were recorded: V1 with asynchronous scheduling.
+// True if the engine is like the one whose steps were recorded: V1 with asynchronous scheduling.
 constexpr bool IsRecordedEngine(StepEngine engine) {
   return engine == StepEngine::kV1Async || engine == StepEngine::kFromPolicy;
 }
 
-// The documented terms of a device (name of its hardware preset) and an engine: what a fit starts
-// from.
+// The documented terms of a device (name of its hardware preset) and an engine. A fit starts from
+// them.
 StepTerms DocumentedStepTerms(std::string_view hardware, StepEngine engine);
 
-// The same with the terms of the profile laid over them. Where it has none, a GPU gets the terms
-// that were fitted to another kind of GPU, with wide spreads. Other engines than kV1Async keep
-// their own terms of the host.
+// The documented terms with the terms of the profile laid over them. A GPU whose profile has none
+// gets the terms that were fitted to another kind of GPU, with wide spreads. Engines other than
+// kV1Async keep their own terms of the host.
 StepTerms StepTermsFor(std::string_view hardware, StepEngine engine, const StepProfile& fitted);
 
-// Where nothing else is said.
+// Defaults for the largest captured size.
 constexpr std::uint32_t kCapturedSizeMax = 512;
 constexpr std::uint32_t kV0CapturedSizeMax = 256;
 

@@ -35,7 +35,7 @@ class TokenTable {
     return value;
   }
 
-  // Remembers a value that was computed beside another.
+  // Remembers a value that was computed along with another one.
   void Store(std::int64_t tokens, double value) const {
     const auto index = static_cast<std::size_t>(tokens);
     if (index < values_.size()) values_[index].store(value, std::memory_order_relaxed);
@@ -47,7 +47,7 @@ class TokenTable {
   mutable std::vector<std::atomic<double>> values_;
 };
 
-// The same of estimates: 24 bytes for each number of tokens.
+// A TokenTable of estimates. Memory: 24 bytes for each number of tokens.
 class EstimateTable {
  public:
   explicit EstimateTable(std::size_t size) : seconds_(size), log_sds_(size), lasting_sds_(size) {}

@@ -10,7 +10,7 @@ namespace twin::sim {
 
 struct AcceptanceConfig {
   // By position among the drafts of a step: the probability that a draft is accepted if all before
-  // it are. The last one also holds for the positions behind it. Not empty.
+  // it are. The last one also holds for all later positions. Not empty.
   std::vector<double> rates = {0.7};
   // Probability that something is drafted for a request after a step, as n-grams may find nothing.
   double proposal_rate = 1.0;
@@ -29,9 +29,9 @@ class Acceptance {
   Acceptance(const AcceptanceConfig& config, std::int32_t drafts_max, std::uint64_t seed)
       : config_(config), drafts_max_(drafts_max), seed_(seed) {}
 
-  // Of `drafts` drafts for the output tokens from number `place` on, those that are accepted.
+  // How many of `drafts` drafts for the output tokens from number `place` on are accepted.
   [[nodiscard]] std::int32_t Accepted(RequestId id, std::int32_t place, std::int32_t drafts) const;
-  // Drafts for the output tokens from number `place` on.
+  // How many drafts are made for the output tokens from number `place` on.
   [[nodiscard]] std::int32_t Proposed(RequestId id, std::int32_t place) const;
 
  private:

@@ -7,7 +7,7 @@
 // the client's reaction time, so that closed loops send their next request from then on. A client
 // with a time-out gives up that long after it sent; the engine learns of it a request delay later,
 // unless the request has ended by then, and only then does the client act on it. A client may also
-// leave because somebody else says so.
+// be told to leave (SimWorld::Cancel).
 #pragma once
 
 #include <cstdint>

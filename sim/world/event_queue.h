@@ -11,9 +11,9 @@
 
 namespace twin::sim {
 
-// A binary heap; entries of equal time come by rank, the smaller one first, those of equal rank in
-// the order of insertion. O(log n) to push and pop, no allocation once it has reached its largest
-// size.
+// A binary heap. Entries of equal time come by rank, the smaller one first; entries of equal time
+// and rank in the order of insertion. O(log n) to push and pop, no allocation once it has reached
+// its largest size.
 template <class Payload>
 class EventQueue {
  public:

@@ -19,15 +19,15 @@ struct LinkConfig {
 };
 
 // Each replica has one port that sends and one that receives, of equal bandwidth. A transfer
-// occupies the port of its source and that of its target while its bytes are sent; others wait
-// for them in the order in which they began. Between different replicas transfers pass side by
-// side.
+// occupies the port of its source and that of its target while its bytes are sent; further
+// transfers wait for the ports in the order in which they began. Between different replicas
+// transfers pass side by side.
 //
 // Layer by layer, a transfer of time T whose prompt is computed from s to c, in L layers, ends at
 // max(c + T / L, s + (c - s) / L + T): when the last layer has followed its computation, or all
-// have followed the first. The prompts of a step are sent one behind the other in each layer. That
-// is what the method can gain at most: as if the target were known and had room at s. A transfer
-// that begins later still, because the target had no room, finds what has been sent.
+// have followed the first. The prompts of a step are sent one after the other in each layer. This
+// is the most that the method can gain: it takes the target to be known, and to have room, at s. A
+// transfer that begins later, because the target had no room, counts as sent as far as it could be.
 class KvLinks {
  public:
   // `token_bytes`: keys and values of one token, of all layers and ranks. `layers` >= 1.
@@ -46,7 +46,7 @@ class KvLinks {
   // One direction of a replica.
   struct Port {
     TimePoint end = kTimeZero;   // of the latest transfer
-    TimePoint busy = kTimeZero;  // the same if it had sent without waiting for layers
+    TimePoint busy = kTimeZero;  // as `end`, had it sent without waiting for layers
   };
 
   LinkConfig config_;

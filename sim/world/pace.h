@@ -1,4 +1,4 @@
-// What holds a simulated world back to the time of a clock.
+// Holds a simulated world back to the time of a clock.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class Pace {
 
   enum class Turn : std::uint8_t {
     kGo,         // the time has come
-    kLookAgain,  // something may happen earlier than was thought
+    kLookAgain,  // the next event may have changed: call Await again
     kEnd,        // the run is to end
   };
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
+#include <utility>
+#include <variant>
 
 #include "core/check.h"
 #include "core/input_error.h"
@@ -22,6 +25,16 @@ IdShare IdsOf(const SimWorldOptions& options) {
   return options.only_replica >= 0 ? IdShare::kFew : IdShare::kAll;
 }
 
+// The source of worlds whose requests come from another world. All of them share one: it has no
+// state.
+class NoArrivals final : public ArrivalSource {
+ public:
+  const TracedRequest* Peek() override { return nullptr; }
+  void Take() override { CHECK(false); }
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {}
+  [[nodiscard]] bool reacts() const override { return false; }
+};
+
 }  // namespace
 
 SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOptions& options)
@@ -32,9 +45,9 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
                    : nullptr),
       options_(options),
       first_replica_(std::max(options.only_replica, 0)),
-      truths_(IdsOf(options)),
-      keeps_backgrounds_(options.named_block_size > 0 || options.link),
-      backgrounds_(IdsOf(options)),
+      hidden_requests_(IdsOf(options)),
+      keeps_details_(options.named_block_size > 0 || options.link),
+      details_(IdsOf(options)),
       tokens_at_(IdsOf(options)),
       replicas_(static_cast<std::size_t>(options.replicas)) {
   SetUpReplicas(cost);
@@ -91,7 +104,7 @@ Instant SimWorld::WakeUpAt(TimePoint wake_at) {
 }
 
 void SimWorld::Depart(RequestId id, std::int32_t answer_tokens) {
-  CloseTruth(id);
+  CloseHidden(id);
   if (clients_ != nullptr) {
     clients_->OnLeft(id, now_, answer_tokens);
   } else {
@@ -99,9 +112,9 @@ void SimWorld::Depart(RequestId id, std::int32_t answer_tokens) {
   }
 }
 
-void SimWorld::CloseTruth(RequestId id) {
-  truths_.Close(id);
-  if (keeps_backgrounds_) backgrounds_.Close(id);
+void SimWorld::CloseHidden(RequestId id) {
+  hidden_requests_.Close(id);
+  if (keeps_details_) details_.Close(id);
   if (keeps_token_times_) tokens_at_.Close(id);
 }
 
@@ -115,16 +128,16 @@ void SimWorld::TakeArrivals() {
 
 void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bool prefix_keys) {
   const RequestId id{next_id_++};
-  Truth& truth = truths_.Open(id);
+  HiddenRequest& hidden = hidden_requests_.Open(id);
   const std::int32_t room = options_.max_model_length > 0
                                 ? std::max(1, options_.max_model_length - traced.prompt_tokens)
                                 : traced.max_output_tokens;
   const std::int32_t limit = std::min(traced.max_output_tokens, room);
-  truth.answer_tokens = std::min(traced.output_tokens, limit);
-  truth.remaining_tokens = truth.answer_tokens;
-  truth.ends_at_limit = truth.remaining_tokens == limit;
-  truth.block_room = std::numeric_limits<std::int32_t>::max();
-  truth.streak = 0;
+  hidden.answer_tokens = std::min(traced.output_tokens, limit);
+  hidden.remaining_tokens = hidden.answer_tokens;
+  hidden.ends_at_limit = hidden.remaining_tokens == limit;
+  hidden.block_room = std::numeric_limits<std::int32_t>::max();
+  hidden.streak = 0;
   Request request{.id = id,
                   .arrival = std::max(traced.arrival, TimePoint{}),
                   .prompt_tokens = traced.prompt_tokens,
@@ -134,31 +147,31 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bo
                   .session = traced.session,
                   .ignore_eos = traced.ignore_eos,
                   .predicted_output_tokens = traced.predicted_output_tokens};
-  if (keeps_backgrounds_) backgrounds_.Open(id);
+  if (keeps_details_) details_.Open(id);
   if (keeps_token_times_) tokens_at_.Open(id) = kTimeZero;
   if (options_.named_block_size > 0) {
-    KeepContent(traced, id, truth);
-    if (prefix_keys) request.prefix_keys = NameBlocks(request);
+    StoreContent(traced, id, hidden);
+    if (prefix_keys) request.prefix_keys = ComputePromptKeys(request);
   }
   events_.emplace_back(RequestArrived{request, response_delay, traced.client_wait});
 }
 
-void SimWorld::KeepContent(const TracedRequest& traced, RequestId id, Truth& truth) {
+void SimWorld::StoreContent(const TracedRequest& traced, RequestId id, HiddenRequest& hidden) {
   const std::int32_t size = options_.named_block_size;
-  truth.open_block = traced.prompt_tokens / size;
-  truth.block_room = size - traced.prompt_tokens % size;
-  Background& background = backgrounds_[id];
-  background.chunks.assign(traced.prefix_chunks.begin(), traced.prefix_chunks.end());
-  background.content = NamedContent::Of(background.chunks, traced.prefix_chunk_tokens,
-                                        traced.prompt_tokens, traced.output_tokens);
-  truth.named_tokens = static_cast<std::int32_t>(
-      std::min<std::int64_t>(background.content.tokens, std::numeric_limits<std::int32_t>::max()));
+  hidden.open_block = traced.prompt_tokens / size;
+  hidden.block_room = size - traced.prompt_tokens % size;
+  HiddenDetails& details = details_[id];
+  details.chunks.assign(traced.prefix_chunks.begin(), traced.prefix_chunks.end());
+  details.content = NamedContent::Of(details.chunks, traced.prefix_chunk_tokens,
+                                     traced.prompt_tokens, traced.output_tokens);
+  hidden.named_tokens = static_cast<std::int32_t>(
+      std::min<std::int64_t>(details.content.tokens, std::numeric_limits<std::int32_t>::max()));
 }
 
-std::span<const BlockKey> SimWorld::NameBlocks(const Request& request) {
+std::span<const BlockKey> SimWorld::ComputePromptKeys(const Request& request) {
   const std::int32_t size = options_.named_block_size;
   const std::int32_t blocks = request.prompt_tokens / size;
-  const NamedContent& content = backgrounds_[request.id].content;
+  const NamedContent& content = details_[request.id].content;
   if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
   std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
   keys.clear();
@@ -206,12 +219,12 @@ void SimWorld::Launch(const StepPlan& plan) {
     }
   }
   if (keeps_token_times_) SetTokenTimes(plan, ready);
-  // Results are delivered in the order of launch, also those of steps that never reach a device.
+  // Results are delivered in the order of launch, also for steps that never reach a device.
   replica.last_delivery = std::max(After(ready, cost.DeliveryTime(plan)), replica.last_delivery);
   steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
   if (replica.forgets_stale_tokens) replica.stale.Launched(plan);
   if (!links_ || !links_->layer_wise()) return;
-  for (const RequestId id : plan.admitted) backgrounds_[id].prefill_began = started;
+  for (const RequestId id : plan.admitted) details_[id].prefill_began = started;
 }
 
 TimePoint SimWorld::InputTokensAt(const StepPlan& plan) {
@@ -233,8 +246,7 @@ void SimWorld::SetTokenTimes(const StepPlan& plan, TimePoint end) {
 
 void SimWorld::Transfer(const KvTransfer& transfer) {
   CHECK(links_.has_value());
-  const KvLinks::Span span =
-      links_->Send(now_, transfer, backgrounds_[transfer.request].prefill_began);
+  const KvLinks::Span span = links_->Send(now_, transfer, details_[transfer.request].prefill_began);
   transfers_.Push(span.end, {transfer.request, transfer.from, transfer.to, span.begin});
 }
 
@@ -285,49 +297,51 @@ void SimWorld::EmitTokens(const StepPlan& plan) {
       outcomes_.push_back({item.request, 0, FinishReason::kNone});
       continue;
     }
-    Truth* const truth = truths_.Find(item.request);
+    HiddenRequest* const hidden = hidden_requests_.Find(item.request);
     // The step was launched before the end of the request was known: its token is dropped.
-    if (truth == nullptr) continue;
+    if (hidden == nullptr) continue;
     if (acceptance_) [[unlikely]] {
-      EmitVerified(item, *truth);
+      EmitVerified(item, *hidden);
       continue;
     }
     ++emitted;
-    --truth->remaining_tokens;
-    --truth->block_room;
-    if (truth->remaining_tokens <= 0 || truth->block_room == 0) [[unlikely]] {
-      CompleteParts(item.request, *truth);
+    --hidden->remaining_tokens;
+    --hidden->block_room;
+    if (hidden->remaining_tokens <= 0 || hidden->block_room == 0) [[unlikely]] {
+      CompleteBlockAndRequest(item.request, *hidden);
     }
   }
   streak.can_begin = emitted == plan.work.size() && outcomes == outcomes_.size();
 }
 
-void SimWorld::EmitVerified(const WorkItem& item, Truth& truth) {
+void SimWorld::EmitVerified(const WorkItem& item, HiddenRequest& hidden) {
   ItemOutcome outcome{.request = item.request};
-  const std::int32_t place = -truth.remaining_tokens;  // from the end of the output
+  const std::int32_t place = -hidden.remaining_tokens;  // from the end of the output
   if (item.drafts > 0 && item.phase == Phase::kDecode) {
     outcome.accepted_drafts = acceptance_->Accepted(item.request, place, item.drafts);
   }
-  outcome.emitted_tokens = std::min(1 + outcome.accepted_drafts, truth.remaining_tokens);
-  truth.remaining_tokens -= outcome.emitted_tokens;
-  truth.block_room -= outcome.emitted_tokens;
-  for (; truth.block_room <= 0; truth.block_room += options_.named_block_size) {
-    FillBlock(item.request, truth);
+  outcome.emitted_tokens = std::min(1 + outcome.accepted_drafts, hidden.remaining_tokens);
+  hidden.remaining_tokens -= outcome.emitted_tokens;
+  hidden.block_room -= outcome.emitted_tokens;
+  for (; hidden.block_room <= 0; hidden.block_room += options_.named_block_size) {
+    FillBlock(item.request, hidden);
   }
-  if (truth.remaining_tokens > 0) {
-    outcome.new_drafts = acceptance_->Proposed(item.request, -truth.remaining_tokens);
+  if (hidden.remaining_tokens > 0) {
+    outcome.new_drafts = acceptance_->Proposed(item.request, -hidden.remaining_tokens);
     outcomes_.push_back(outcome);
     return;
   }
-  outcome.finish = truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop;
+  outcome.finish = hidden.ends_at_limit ? FinishReason::kLength : FinishReason::kStop;
   outcomes_.push_back(outcome);
-  Depart(item.request, truth.answer_tokens);
+  Depart(item.request, hidden.answer_tokens);
 }
 
 bool SimWorld::ContinueStreak(const StepPlan& plan, Streak& streak) {
   if (streak.members.empty()) {
     // The client of a request in the step may have given up.
-    const auto lives = [this](const WorkItem& item) { return truths_.contains(item.request); };
+    const auto lives = [this](const WorkItem& item) {
+      return hidden_requests_.contains(item.request);
+    };
     if (!std::all_of(plan.work.begin(), plan.work.end(), lives)) return false;
     BeginStreak(plan, streak);
   }
@@ -341,7 +355,7 @@ bool SimWorld::ContinueStreak(const StepPlan& plan, Streak& streak) {
     if (!in_order) return false;
     streak.filling.ForEachDue(step, [&](std::size_t i) {
       const RequestId id = streak.members[i];
-      FillBlock(id, truths_[id]);
+      FillBlock(id, hidden_requests_[id]);
     });
   }
   streak.steps = step;
@@ -353,47 +367,140 @@ void SimWorld::BeginStreak(const StepPlan& plan, Streak& streak) {
   streak.first_end = std::numeric_limits<std::int32_t>::max();
   streak.first_full.clear();
   for (const WorkItem& item : plan.work) {
-    Truth& truth = truths_[item.request];
-    truth.streak = plan.replica;
+    HiddenRequest& hidden = hidden_requests_[item.request];
+    hidden.streak = plan.replica;
     streak.members.push_back(item.request);
-    streak.first_end = std::min(streak.first_end, truth.remaining_tokens);
-    streak.first_full.push_back(truth.block_room);
+    streak.first_end = std::min(streak.first_end, hidden.remaining_tokens);
+    streak.first_full.push_back(hidden.block_room);
   }
   if (options_.named_block_size > 0) {
     streak.filling.Assign(options_.named_block_size, streak.first_full);
   }
 }
 
-// Writes the streak to the truths of its members.
+// Subtracts the streak's tokens from the HiddenRequest of each member.
 void SimWorld::EndStreak(Streak& streak) {
   streak.can_begin = false;
   for (const RequestId id : streak.members) {
-    Truth& truth = truths_[id];
-    truth.remaining_tokens -= streak.steps;
+    HiddenRequest& hidden = hidden_requests_[id];
+    hidden.remaining_tokens -= streak.steps;
     if (options_.named_block_size == 0) continue;
-    truth.block_room = (truth.block_room - streak.steps) % options_.named_block_size;
-    if (truth.block_room <= 0) truth.block_room += options_.named_block_size;
+    hidden.block_room = (hidden.block_room - streak.steps) % options_.named_block_size;
+    if (hidden.block_room <= 0) hidden.block_room += options_.named_block_size;
   }
   streak.members.clear();
 }
 
-void SimWorld::CompleteParts(RequestId id, Truth& truth) {
-  if (truth.block_room == 0) {
-    FillBlock(id, truth);
-    truth.block_room = options_.named_block_size;
+void SimWorld::CompleteBlockAndRequest(RequestId id, HiddenRequest& hidden) {
+  if (hidden.block_room == 0) {
+    FillBlock(id, hidden);
+    hidden.block_room = options_.named_block_size;
   }
-  if (truth.remaining_tokens > 0) return;
-  outcomes_.push_back({id, 1, truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});
-  Depart(id, truth.answer_tokens);
+  if (hidden.remaining_tokens > 0) return;
+  outcomes_.push_back({id, 1, hidden.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});
+  Depart(id, hidden.answer_tokens);
 }
 
-void SimWorld::FillBlock(RequestId id, Truth& truth) {
+void SimWorld::FillBlock(RequestId id, HiddenRequest& hidden) {
   const std::int32_t size = options_.named_block_size;
-  // The content behind the named tokens is nobody else's, whatever the chunks say.
-  const bool named = (std::int64_t{truth.open_block} + 1) * size <= truth.named_tokens;
-  const NamedContent content = named ? backgrounds_[id].content : NamedContent{};
-  filled_.push_back({id, KeyOfBlock(content, id, truth.open_block, size)});
-  ++truth.open_block;
+  // Content after the named tokens is the request's own, whatever the chunks say.
+  const bool named = (std::int64_t{hidden.open_block} + 1) * size <= hidden.named_tokens;
+  const NamedContent content = named ? details_[id].content : NamedContent{};
+  filled_.push_back({id, KeyOfBlock(content, id, hidden.open_block, size)});
+  ++hidden.open_block;
+}
+
+// Clients that do more than send.
+
+void SimWorld::Cancel(const RequestCancelled& cancelled, TimePoint time) {
+  CHECK(clients_ != nullptr && time > now_ && Index(cancelled.request) < next_id_);
+  clients_->Leave(cancelled, time);
+}
+
+Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
+  // Events among clients alone make no instant for the engine.
+  while (events_.empty()) {
+    const TimePoint next = std::min(NextResult(), clients_->next_time());
+    if (options_.pace != nullptr) {
+      const Pace::Turn turn = options_.pace->Await(std::min(next, wake_at));
+      if (turn == Pace::Turn::kEnd) return {};
+      if (turn == Pace::Turn::kLookAgain) continue;
+    }
+    if (wake_at < next) return WakeUpAt(wake_at);
+    if (next == kTimeNever) return {};
+    now_ = std::max(now_, next);
+    if (NextResult() <= now_) ReturnResults();
+    TakeFromClients();
+  }
+  return {now_, events_};
+}
+
+void SimWorld::TakeFromClients() {
+  clients_->AdvanceTo(now_);
+  while (const std::optional<RequestCancelled> left = clients_->TakeLeft(now_)) {
+    const HiddenRequest* const hidden = hidden_requests_.Find(left->request);
+    if (hidden == nullptr) continue;
+    EndStreak(replicas_[static_cast<std::size_t>(hidden->streak)].streak);
+    events_.emplace_back(*left);
+    Depart(left->request, left->answered ? hidden->answer_tokens - hidden->remaining_tokens : 0);
+  }
+  // Clients react without delay to requests that have just left.
+  clients_->AdvanceTo(now_);
+  while (const auto reached = clients_->TakeReached(now_)) {
+    Announce(reached->request, reached->response_delay);
+  }
+}
+
+// Ahead of the clock: replicas advance one after the other, or several at once, each in a world of
+// its own (docs/decisions/0016-replicas-one-after-the-other.md).
+
+std::unique_ptr<SimWorld> SimWorld::WorldOf(std::int32_t replica) const {
+  static NoArrivals no_arrivals;
+  CHECK(replicas_are_separate() && options_.only_replica < 0);
+  const Replica& model = replicas_.at(static_cast<std::size_t>(replica));
+  SimWorldOptions options = options_;
+  options.replicas = 1;
+  options.only_replica = replica;
+  options.groups.assign(1, {1, model.cost, model.forgets_stale_tokens, model.overlaps_own_steps});
+  return std::make_unique<SimWorld>(no_arrivals, *model.cost, options);
+}
+
+std::span<const Event> SimWorld::ArrivalsBefore(TimePoint until, bool prefix_keys) {
+  CHECK(replicas_are_separate() && steps_.empty());
+  events_.clear();
+  prompt_keys_used_ = 0;
+  for (const TracedRequest* arrival = source_.Peek();
+       arrival != nullptr && arrival->arrival < until; arrival = source_.Peek()) {
+    Announce(*arrival, Duration{0}, prefix_keys);
+    source_.Take();
+  }
+  arrivals_.swap(events_);
+  return arrivals_;
+}
+
+TimePoint SimWorld::next_arrival() {
+  const TracedRequest* const arrival = source_.Peek();
+  return arrival == nullptr ? kTimeNever : std::max(arrival->arrival, kTimeZero);
+}
+
+void SimWorld::TakeOver(RequestId id, SimWorld& from) {
+  hidden_requests_.Open(id) = from.hidden_requests_[id];
+  if (keeps_token_times_) tokens_at_.Open(id) = from.tokens_at_[id];
+  // HiddenDetails::content borrows from `chunks`, which moves along.
+  if (keeps_details_) std::swap(details_.Open(id), from.details_[id]);
+}
+
+Instant SimWorld::AdvanceTo(TimePoint now, std::span<const Event> arrivals) {
+  now_ = now;
+  events_.clear();
+  if (steps_.next_time() <= now) ReturnSteps();
+  prompt_keys_used_ = 0;
+  for (const Event& event : arrivals) {
+    Request& request = std::get<RequestArrived>(events_.emplace_back(event)).request;
+    if (options_.named_block_size > 0) request.prefix_keys = ComputePromptKeys(request);
+  }
+  if (events_.empty()) events_.emplace_back(WakeUp{});
+  return {now_, events_};
 }
 
 }  // namespace twin::sim

@@ -11,14 +11,14 @@
 // pipeline's stages follow in order; each takes its device time and holds one step at a time.
 // Delivery takes DeliveryTime() after the last stage and occupies no resource: with several steps
 // in flight (asynchronous scheduling, pipelines) the devices work on the next step while results of
-// the last one are delivered. Hence host time hides behind the devices, and pipeline bubbles show.
+// the last one are delivered. Hence the devices hide host time, and pipeline bubbles show.
 //
 // Several replicas, each with a host and stages of its own, share the clock and the arrivals. A
 // plan says whose step it is; results of one time come in the order of the replicas.
 //
 // Easy to get wrong: the engine must see a token when it is delivered, not when the device has
 // computed it; results of one time come before arrivals of that time, and steps are delivered in
-// the order of their launch, also those that never reach a device (rejections); a request that has
+// the order of their launch, also steps that never reach a device (rejections); a request that has
 // ended may still be computed by a step that was launched before, whose token is dropped.
 #pragma once
 
@@ -42,9 +42,9 @@
 #include "sim/world/acceptance.h"
 #include "sim/world/clients.h"
 #include "sim/world/event_queue.h"
+#include "sim/world/hidden_request.h"
 #include "sim/world/kv_links.h"
 #include "sim/world/sim_world_options.h"
-#include "sim/world/truth.h"
 
 namespace twin::sim {
 
@@ -63,25 +63,26 @@ class SimWorld final : public World {
   // cancellable or a pace in the options.
   void Cancel(const RequestCancelled& cancelled, TimePoint time);
 
-  // In place of Advance and Launch, where replicas advance one after the other, or several at once
-  // (sim_world_ahead.cc): this world only announces requests, and each replica has a world of its
-  // own. REQUIRES: replicas_are_separate().
+  // The calls up to AdvanceTo replace Advance, to let replicas advance one after the other, or
+  // several at once (sim_world.cc): this world only announces requests, and each replica has
+  // a world of its own. REQUIRES: replicas_are_separate().
   [[nodiscard]] bool replicas_are_separate() const {
     return clients_ == nullptr && !links_ && !source_.reacts();
   }
-  // Borrows the replica's cost model, and nothing of this world.
+  // A world for one replica. Borrows the replica's cost model, and nothing of this world.
   [[nodiscard]] std::unique_ptr<SimWorld> WorldOf(std::int32_t replica) const;
   // The further arrivals before `until`, each at its request.arrival; valid until the next call.
   // Without `prefix_keys`, which AdvanceTo adds, they take less memory.
   std::span<const Event> ArrivalsBefore(TimePoint until, bool prefix_keys);
   [[nodiscard]] TimePoint next_arrival();
   // The request goes on in another world, which has taken it over.
-  void Forget(RequestId id) { CloseTruth(id); }
+  void Forget(RequestId id) { CloseHidden(id); }
 
-  // In a world that WorldOf has made: gets a request of the other one. Several may at once.
+  // For a world that WorldOf has made: copies a request from `from`, the world that announced it.
+  // Several worlds may call it at once.
   void TakeOver(RequestId id, SimWorld& from);
   [[nodiscard]] TimePoint next_result() const { return NextResult(); }
-  // The next instant, with the results due by `now`, and with those arrivals.
+  // The next instant, with the results due by `now` and the given arrivals.
   Instant AdvanceTo(TimePoint now, std::span<const Event> arrivals);
 
   [[nodiscard]] TimePoint now() const { return now_; }
@@ -105,8 +106,8 @@ class SimWorld final : public World {
   }
 
  private:
-  // Steps that each gave one token to the same requests, which is not yet taken from their truths.
-  // No member ended in them.
+  // Steps that each gave one token to the same requests. These tokens are not yet subtracted from
+  // the members' HiddenRequest. No member ended in these steps.
   struct Streak {
     bool can_begin = false;  // each item of the latest step gave its request a token but the last
     std::vector<RequestId> members;  // in batch order; empty: there is no streak
@@ -149,28 +150,28 @@ class SimWorld final : public World {
   void TakeArrivals();
   void TakeFromClients();
   void Announce(const TracedRequest& traced, Duration response_delay, bool prefix_keys = true);
-  void KeepContent(const TracedRequest& traced, RequestId id, Truth& truth);
-  // The keys of the full blocks of its prompt, by the content kept; valid in this instant.
-  std::span<const BlockKey> NameBlocks(const Request& request);
+  void StoreContent(const TracedRequest& traced, RequestId id, HiddenRequest& hidden);
+  // The keys of the full blocks of its prompt, from the stored content; valid in this instant.
+  std::span<const BlockKey> ComputePromptKeys(const Request& request);
   // The request has left; `answer_tokens`: ArrivalSource::OnDone.
   void Depart(RequestId id, std::int32_t answer_tokens);
-  void CloseTruth(RequestId id);
+  void CloseHidden(RequestId id);
   void ReturnSteps();
   // Emits one token for each work item that computes all known tokens of its request.
   void EmitTokens(const StepPlan& plan);
   // Emits the drafts that are accepted and one token more.
-  void EmitVerified(const WorkItem& item, Truth& truth);
-  // Does the same in constant time, and time for blocks that are full, if nothing else than that
-  // happens to the members; otherwise returns false and does nothing.
+  void EmitVerified(const WorkItem& item, HiddenRequest& hidden);
+  // EmitTokens in constant time, plus time for blocks that are full. Returns false and does nothing
+  // if a request ends, or blocks fill in another order than that of the batch.
   [[nodiscard]] bool ContinueStreak(const StepPlan& plan, Streak& streak);
   void BeginStreak(const StepPlan& plan, Streak& streak);
   void EndStreak(Streak& streak);
   [[nodiscard]] Replica& ReplicaOf(const StepPlan& plan) {
     return replicas_[static_cast<std::size_t>(plan.replica - first_replica_)];
   }
-  // Reports a filled block, the end of the request, or both.
-  void CompleteParts(RequestId id, Truth& truth);
-  void FillBlock(RequestId id, Truth& truth);
+  // Reports the open block if it is full, and the end of the request if its output is complete.
+  void CompleteBlockAndRequest(RequestId id, HiddenRequest& hidden);
+  void FillBlock(RequestId id, HiddenRequest& hidden);
 
   // With several pipeline stages, a policy that overlaps its own steps launches a step before the
   // last stage has sampled the tokens that it decodes: its first stage waits for them.
@@ -184,12 +185,12 @@ class SimWorld final : public World {
   TimePoint now_ = kTimeZero;
   std::uint32_t next_id_ = 0;
   std::int32_t first_replica_;
-  IdTable<Truth> truths_;
-  bool keeps_backgrounds_;
-  IdTable<Background> backgrounds_;  // if so, of the requests in truths_
+  IdTable<HiddenRequest> hidden_requests_;
+  bool keeps_details_;
+  IdTable<HiddenDetails> details_;  // if keeps_details_: of the requests in hidden_requests_
   bool keeps_token_times_ = false;
-  IdTable<TimePoint>
-      tokens_at_;  // if so, of the same: when the last stage samples the latest token
+  // If keeps_token_times_: when the last stage samples the latest token of each request.
+  IdTable<TimePoint> tokens_at_;
   std::vector<Replica> replicas_;
   EventQueue<RunningStep> steps_;
   std::optional<KvLinks> links_;

@@ -1,4 +1,4 @@
-// What a simulated world is made of, beside its arrivals and its cost model.
+// Options of a simulated world, beside its arrivals and its cost model.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/time.h"
+#include "sim/cost/boundary_config.h"
 #include "sim/cost/step_cost.h"
 #include "sim/world/acceptance.h"
-#include "sim/cost/boundary_config.h"
 #include "sim/world/kv_links.h"
 #include "sim/world/pace.h"
 
@@ -30,21 +30,21 @@ struct SimWorldOptions {
   std::int32_t named_block_size = 0;
   bool forgets_stale_tokens = false;  // PolicyTraits, as the next
   bool overlaps_own_steps = false;
-  // What lies between clients and engine; nullopt: requests and tokens take no time.
+  // Delays between clients and engine; nullopt: requests and tokens take no time.
   std::optional<BoundaryConfig> boundary = std::nullopt;
   // Clients cancel a request that has not ended this long after they sent it; nullopt: never.
   std::optional<Duration> client_timeout = std::nullopt;
   std::uint64_t seed = 0;  // of the boundary's delays, and of acceptance
   std::int32_t replicas = 1;
-  // The index of the world's only replica among those of other worlds, one in many of whose
-  // requests are its own; -1: the world has all replicas, from index 0.
+  // Index of the world's only replica, if each replica has a world of its own and gets a part of
+  // the requests; -1: the world has all replicas, from index 0.
   std::int32_t only_replica = -1;
-  // Replicas that differ, in the order of their indices, `replicas` in all; the cost model of the
-  // world and its traits of the policy are then of nobody. Empty: they do not differ.
+  // Groups of equal replicas, if replicas differ: in the order of their indices, `replicas` in all.
+  // The world's own cost model and traits are not used then. Empty: all replicas are equal.
   std::vector<SimReplicas> groups = {};
   // Speculative decoding, where the policy verifies drafts.
   std::optional<AcceptanceConfig> acceptance = std::nullopt;
-  // Between replicas, where some prefill and others decode.
+  // Links between replicas, if prefill and decode are separate.
   std::optional<LinkConfig> link = std::nullopt;
   double kv_token_bytes = 0;  // keys and values of a token, of all layers and ranks
   std::int32_t kv_layers = 1;

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 #include "tests/golden/models/reference_model.h"
 #include "tests/unit/apps/experiment_folder.h"
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/command_line.h"
+#include "apps/run_command_line.h"
 #include "exec/cuda/cublaslt_provider.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_device.h"

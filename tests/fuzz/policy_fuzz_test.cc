@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "config/policy_binding.h"
+#include "config/policy_params.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "sched/engine.h"
@@ -100,11 +101,13 @@ class RandomFields {
 };
 
 bool Accepts(const PolicyConfig& config) {
+  const std::string name(TraitsOf(config).name);
   try {
+    CheckRanges(config);
     Validate(config);
   } catch (const InputError& error) {
-    const std::string line = error.what();
-    EXPECT_EQ(line.rfind("policy." + std::string(TraitsOf(config).name) + ".", 0), 0u) << line;
+    EXPECT_THAT(error.what(), ::testing::AnyOf(::testing::StartsWith("policy." + name + "."),
+                                               ::testing::StartsWith("policy: " + name + ".")));
     return false;
   }
   return true;

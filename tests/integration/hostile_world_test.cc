@@ -153,10 +153,10 @@ TEST_P(HostileWorldTest, SeparatePrefillAndDecodeLoseNothingAndDecideTheSameTwic
 
 struct AskedCounts {
   std::int64_t plans = 0;     // that the policy made itself
-  std::int64_t promises = 0;  // of runs
+  std::int64_t promises = 0;  // of decode streaks
 };
 
-// Counts what a policy is asked for, and can withhold its promises of runs.
+// Counts what a policy is asked for, and can withhold its promises of decode streaks.
 class AskedPolicy final : public Policy {
  public:
   AskedPolicy(std::unique_ptr<Policy> inner, bool promises, AskedCounts& counts)
@@ -173,17 +173,17 @@ class AskedPolicy final : public Policy {
     inner_->Plan(step);
     counts_.plans += step.plan().empty() ? 0 : 1;
   }
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override {
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override {
     std::optional<DecodeLimits> limits;
-    if (promises_) limits = inner_->DecodeRunLimits();
+    if (promises_) limits = inner_->DecodeStreakLimits();
     counts_.promises += limits ? 1 : 0;
     return limits;
   }
-  [[nodiscard]] std::span<const std::int32_t> DecodeRunReversals() const override {
-    return inner_->DecodeRunReversals();
+  [[nodiscard]] std::span<const std::int32_t> DecodeStreakReversals() const override {
+    return inner_->DecodeStreakReversals();
   }
-  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override {
-    return inner_->ContinueDecodeRun(step);
+  [[nodiscard]] bool ContinueDecodeStreak(StepBuilder& step) override {
+    return inner_->ContinueDecodeStreak(step);
   }
   void UpdateTree(const StepPlan& plan, KvEditor& blocks) override {
     inner_->UpdateTree(plan, blocks);
@@ -239,7 +239,7 @@ std::int64_t CompareRuns(const HostileCase& c, AskedCounts& asked) {
 }
 
 // Half of the cases without cancellations and with few arrivals, so that runs become long.
-TEST_P(HostileWorldTest, RunsOfDecodesPlanWhatThePolicyWould) {
+TEST_P(HostileWorldTest, DecodeStreaksPlanWhatThePolicyWould) {
   std::int64_t repeated = 0;
   AskedCounts asked;
   for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 200);
@@ -257,7 +257,7 @@ TEST_P(HostileWorldTest, RunsOfDecodesPlanWhatThePolicyWould) {
 }
 
 // The same where requests come from other replicas, and some of them wait for blocks.
-TEST_P(HostileWorldTest, RunsOfDecodesInASeparatePoolPlanWhatThePolicyWould) {
+TEST_P(HostileWorldTest, DecodeStreaksInASeparatePoolPlanWhatThePolicyWould) {
   if (!TraitsOf(DrawHostileCase(GetParam(), 1).policy.config).receives_kv) GTEST_SKIP();
   std::int64_t repeated = 0;
   AskedCounts asked;
@@ -275,7 +275,7 @@ TEST_P(HostileWorldTest, RunsOfDecodesInASeparatePoolPlanWhatThePolicyWould) {
 INSTANTIATE_TEST_SUITE_P(Policies, HostileWorldTest, ::testing::ValuesIn(PolicyModes()),
                          [](const auto& mode) { return mode.param.name; });
 
-// Lets newcomers wait for 20 s while others are served, and promises runs of decodes as if time did
+// Lets newcomers wait for 20 s while others are served, and promises decode streaks as if time did
 // not matter.
 class TimelessPolicy final : public Policy {
  public:
@@ -301,8 +301,8 @@ class TimelessPolicy final : public Policy {
       served_ -= step.plan().rejected.size() - rejected;
     } while (served_ == 0 && !held_.empty());
   }
-  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override {
-    return inner_->DecodeRunLimits();
+  [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override {
+    return inner_->DecodeStreakLimits();
   }
 
  private:

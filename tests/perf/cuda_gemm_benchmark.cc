@@ -24,10 +24,10 @@ void BM_CudaGemm(benchmark::State& state) {
     state.SkipWithError(Library().why().c_str());
     return;
   }
-  const GemmShape shape{.tokens = state.range(0),
-                        .outputs = state.range(1),
-                        .inputs = state.range(2),
-                        .output_dtype = state.range(3) == 1 ? DType::kFp32 : DType::kBf16};
+  const DeviceGemmShape shape{.tokens = state.range(0),
+                              .outputs = state.range(1),
+                              .inputs = state.range(2),
+                              .output_dtype = state.range(3) == 1 ? DType::kFp32 : DType::kBf16};
   const BenchStream stream;
   Gemm gemm(Library(), "");
   if (state.range(4) == 1) gemm.Tune(stream.view(), shape);
@@ -68,11 +68,11 @@ BENCHMARK(BM_CudaGemm)->Apply(LlamaShapes)->Apply(Once);
 // Arguments: tokens, outputs, inputs, Fp8Accumulation. Weights of fp8; activations are quantized in
 // each call.
 void BM_CudaFp8Gemm(benchmark::State& state) {
-  const GemmShape shape{.tokens = state.range(0),
-                        .outputs = state.range(1),
-                        .inputs = state.range(2),
-                        .input_dtype = DType::kFp8,
-                        .accumulation = static_cast<Fp8Accumulation>(state.range(3))};
+  const DeviceGemmShape shape{.tokens = state.range(0),
+                              .outputs = state.range(1),
+                              .inputs = state.range(2),
+                              .input_dtype = DType::kFp8,
+                              .accumulation = static_cast<Fp8Accumulation>(state.range(3))};
   const BenchStream stream;
   int major = 0;
   CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking");

@@ -1,4 +1,4 @@
-// Runs a policy in unit time and renders its decisions in the notation of the worked examples.
+// Runs a policy in unit time and renders its decisions in the notation of tests/golden/README.md.
 #pragma once
 
 #include <cstdint>

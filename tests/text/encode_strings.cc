@@ -69,7 +69,7 @@ int Run(const char* path) {
   return 0;
 }
 
-// Of the processor, so that other programs do not count.
+// Processor time, so that other programs do not count.
 double SecondsSince(std::clock_t begin) {
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }

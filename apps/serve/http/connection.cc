@@ -18,7 +18,7 @@ namespace {
 using boost::asio::ip::tcp;
 
 void SetOption(int socket, int level, int option, int value) {
-  // A kernel without an option serves without it.
+  // Serves without an option that the kernel lacks.
   static_cast<void>(setsockopt(socket, level, option, &value, sizeof(value)));
 }
 
@@ -70,10 +70,10 @@ void Connection::Refuse() {
   if (!closed_) Read();
 }
 
-// Without an exchange: nothing that follows is read as a request.
+// Answers without an exchange. Later bytes are not read as a request.
 void Connection::AnswerAndClose(const HttpResponse& response) {
   keep_alive_ = false;
-  lingering_ = true;
+  draining_before_close_ = true;
   Write(HeaderText(response, BodyFraming::kLength, false));
   Write(response.body);
   EndAnswer();
@@ -92,7 +92,7 @@ void Connection::Close() noexcept {
 }
 
 void Connection::CloseIdle() {
-  if (exchange_ == nullptr && !lingering_ && !write_pending_) Close();
+  if (exchange_ == nullptr && !draining_before_close_ && !write_pending_) Close();
 }
 
 // Reading
@@ -107,7 +107,7 @@ void Connection::Read() {
 void Connection::OnRead(Error error, std::size_t bytes) {
   if (closed_) return;
   if (error) return Close();
-  if (!lingering_) {
+  if (!draining_before_close_) {
     reader_.Append({input_.data(), bytes});
     if (exchange_ == nullptr) {
       AdvanceReader();
@@ -172,7 +172,7 @@ void Connection::OnReadTimeout() {
   using State = RequestReader::State;
   // A handler that was queued before the timer was set anew comes too late.
   if (read_timer_.expiry() > Clock::now() || exchange_ != nullptr) return;
-  if (lingering_ || phase_ == State::kIdle) return Close();
+  if (draining_before_close_ || phase_ == State::kIdle) return Close();
   host_.OnRefusedRequest(408);
   const bool header = phase_ == State::kHeader;
   const auto limit = header ? host_.limits().header_time : host_.limits().body_time;
@@ -259,12 +259,12 @@ void Connection::OnAllWritten() {
   }
   answer_ended_ = false;
   FinishExchange(true, false);
-  if (!keep_alive_ || host_.draining()) return Linger();
+  if (!keep_alive_ || host_.draining()) return DrainBeforeClose();
   SetReadTimer(host_.limits().idle_time);
-  // The next request may have been read already. Not from here: a client could otherwise deepen
-  // the stack by a level with each request that it pipelines.
+  // The next request may have been read already. It is posted: otherwise a client could deepen the
+  // stack by a level with each request that it pipelines.
   boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    if (self->closed_ || self->exchange_ != nullptr || self->lingering_) return;
+    if (self->closed_ || self->exchange_ != nullptr || self->draining_before_close_) return;
     self->Do([&] { self->AdvanceReader(); });
   });
 }
@@ -281,13 +281,13 @@ void Connection::FinishExchange(bool complete, bool timed_out) {
 }
 
 // A socket closed with unread input resets the connection, and the client may then lose the
-// answer. So the sending side ends first, and what still comes is read and dropped for a while.
-void Connection::Linger() {
-  lingering_ = true;
+// answer. So the sending side ends first, and later input is read and dropped for a while.
+void Connection::DrainBeforeClose() {
+  draining_before_close_ = true;
   boost::system::error_code error;
   socket_.shutdown(tcp::socket::shutdown_send, error);
   if (error) return Close();
-  SetReadTimer(host_.limits().linger_time);
+  SetReadTimer(host_.limits().drain_before_close_time);
 }
 
 }  // namespace twin::serve

@@ -22,19 +22,19 @@ namespace twin::serve {
 
 class Connection;
 
-// What connections share. Each calls from its own thread.
+// The server, as its connections see it. Each connection calls from its own thread.
 class ConnectionHost {
  public:
   virtual ~ConnectionHost() = default;
   [[nodiscard]] virtual const HttpLimits& limits() const = 0;
-  // Memory for what is being written, which the connections of one thread lend each other: that of
-  // the latest one is still in the processor's caches.
+  // Memory for bytes that are being written, shared by the connections of one thread: after the
+  // latest use it is still in the processor's caches.
   [[nodiscard]] virtual std::string& SpareMemory(std::size_t thread) = 0;
   // Answers a request now or later.
   virtual void Handle(const std::shared_ptr<Exchange>& exchange) = 0;
   // A request that could not be read was answered with this status.
   virtual void OnRefusedRequest(int status) = 0;
-  // No request may follow on this connection: the server ends.
+  // True once the server ends: no request may follow on this connection.
   [[nodiscard]] virtual bool draining() const = 0;
   // The last call of a connection.
   virtual void OnConnectionEnd(Connection* connection) = 0;
@@ -48,7 +48,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
 
-  // `host` must outlive the connection. `thread`: which of the server's threads runs it, from 0.
+  // `host` must outlive the connection. `thread`: index of the server's thread that runs it.
   Connection(Socket socket, ConnectionHost& host, std::size_t thread);
 
   void Start();
@@ -59,7 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Closes unless a request is in progress.
   void CloseIdle();
 
-  // Does a part of the connection's work, on its thread. Memory that is missing there ends this
+  // Does a part of the connection's work, on its thread. A lack of memory there ends this
   // connection, not the server.
   template <class Work>
   void Do(const Work& work) noexcept {
@@ -96,7 +96,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnAllWritten();
   void EndAnswer();
   void FinishExchange(bool complete, bool timed_out);
-  void Linger();
+  void DrainBeforeClose();
 
   Socket socket_;
   ConnectionHost& host_;
@@ -111,17 +111,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<Exchange> exchange_;  // of the request in progress
   Clock::time_point begun_;
   Clock::time_point header_read_;
-  RequestReader::State phase_ = RequestReader::State::kIdle;  // that the read timer stands for
+  RequestReader::State phase_ = RequestReader::State::kIdle;  // limited by read_timer_
   std::int32_t requests_ = 0;
 
   std::string writing_;  // in flight from written_ on
   std::size_t written_ = 0;
-  std::string next_;  // to be written behind it
+  std::string next_;  // to be written after it
   bool write_pending_ = false;
   bool chunked_ = false;
   bool keep_alive_ = true;
   bool answer_ended_ = false;  // the exchange is over once everything is written
-  bool lingering_ = false;     // takes no request any more, reads on so that the answer arrives
+  bool draining_before_close_ =
+      false;  // takes no request any more, reads on so that the answer arrives
   bool closed_ = false;
 };
 

@@ -11,10 +11,10 @@
 namespace twin::serve {
 namespace {
 
-// Each hears of the end, even if there was no memory for what another one does then.
+// Calls back. A callback that lacks memory must not keep the next one from being called.
 template <class... Arguments>
-void Tell(const std::function<void(Arguments...)>& callback,
-          const std::type_identity_t<Arguments>&... arguments) {
+void Notify(const std::function<void(Arguments...)>& callback,
+            const std::type_identity_t<Arguments>&... arguments) {
   try {
     callback(arguments...);
   } catch (const std::bad_alloc&) {
@@ -32,7 +32,7 @@ Exchange::Exchange(std::shared_ptr<Connection> connection, HttpRequest request)
 
 void Exchange::Post(std::function<void()> work) {
   boost::asio::post(executor_, [self = shared_from_this(), work = std::move(work)] {
-    // Held: the work may end the exchange.
+    // The closure holds the exchange: the work may end it.
     if (const std::shared_ptr<Connection> connection = self->connection_) {
       connection->Do(work);
     } else {
@@ -104,15 +104,15 @@ void Exchange::End(bool complete, bool timed_out) {
   result_.timed_out = timed_out;
   connection_.reset();
   const bool left = !answered_;
-  // The callbacks hold whoever holds this exchange.
+  // The callbacks are dropped: they hold the owners of this exchange.
   const auto closed = std::exchange(on_closed, nullptr);
   const auto done = std::exchange(on_done, nullptr);
   on_drained = nullptr;
   left_ = left;
   const auto ended = std::exchange(on_ended_, nullptr);
-  if (left && closed) Tell(closed);
-  if (done) Tell(done, result_);
-  if (ended) Tell(ended, result_);
+  if (left && closed) Notify(closed);
+  if (done) Notify(done, result_);
+  if (ended) Notify(ended, result_);
 }
 
 }  // namespace twin::serve

@@ -38,7 +38,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // The client's address and port.
   [[nodiscard]] const std::string& client() const { return client_; }
 
-  // Which of the server's threads that is, from 0.
+  // Index of the server's thread that runs the connection.
   [[nodiscard]] std::size_t thread() const { return thread_; }
 
   // Runs `work` on that thread, soon.
@@ -52,15 +52,15 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void Send(std::string_view bytes);
   void Finish();
 
-  // Fetches what Send() needs into the caches: itself, then what it points to.
+  // Fetches memory that Send() needs into the caches. `stage` 0: this object; 1: its connection.
   void FetchAheadOfSend(int stage) const;
 
-  // Closes the connection without a word more.
+  // Closes the connection at once.
   void Abort();
 
-  // Still waiting for the answer or its rest.
+  // True while the client waits for the answer or its rest.
   [[nodiscard]] bool open() const { return connection_ != nullptr; }
-  // The client went before its answer was complete: work for it is in vain.
+  // True if the client left before its answer was complete: work for it is in vain.
   [[nodiscard]] bool left() const { return left_; }
   [[nodiscard]] bool streaming() const { return streaming_; }
   // Bytes of the stream that the socket has not taken.
@@ -71,7 +71,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // The client left, or took too long to read: nobody reads the answer any more. Not called after
   // Respond() or Finish().
   std::function<void()> on_closed;
-  // What the handler has to say about the exchange in the server's log.
+  // The handler's words about the exchange in the server's log.
   std::string log_text;
   // The exchange is over, in whatever way; the last callback of the handler.
   std::function<void(const ExchangeResult&)> on_done;
@@ -80,10 +80,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   friend class HttpServer;
   friend class Connection;
 
-  // By the connection: the answer is written, or never will be.
+  // Called by the connection when the answer is written, or never will be.
   void End(bool complete, bool timed_out);
 
-  std::function<void(const ExchangeResult&)> on_ended_;  // the server's, behind all others
+  std::function<void(const ExchangeResult&)> on_ended_;  // the server's, called last
   std::shared_ptr<Connection> connection_;               // null after the end
   HttpRequest request_;
   std::string client_;

@@ -36,7 +36,7 @@ struct HttpResponse {
   std::string content_type = "application/json";  // empty: no such field
   std::string body;
   std::vector<HttpField> fields;  // besides Content-Type, Content-Length and Connection
-  bool close = false;             // end the connection behind it
+  bool close = false;             // end the connection after it
 };
 
 // The reason phrase of a status, "Not Found"; of unknown ones "Unknown".

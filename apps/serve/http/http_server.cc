@@ -29,8 +29,8 @@ void RaiseFileLimit() {
   static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // without it, fewer connections fit
 }
 
-// The loops, with the descriptors that their sockets wait on: a loop without any would ask for them
-// when it gets its first connection, on the thread of another loop.
+// Opens the descriptors that the sockets of each loop wait on. Otherwise a loop would open them
+// with its first connection, on the thread of another loop.
 template <class Loops>
 Loops& WithDescriptors(Loops& loops) {
   RaiseFileLimit();
@@ -45,7 +45,7 @@ Loops& WithDescriptors(Loops& loops) {
   return loops;
 }
 
-// Takes one off at its end, also where something was thrown.
+// Lowers a count by one when it is destroyed, also by an exception.
 class Counted {
  public:
   explicit Counted(std::atomic<std::int64_t>& count) : count_(count) {}
@@ -59,7 +59,7 @@ class Counted {
 
 tcp::endpoint Resolve(boost::asio::io_context& context, const std::string& host,
                       std::uint16_t port) {
-  // To the resolver, no name is every address of the machine.
+  // The resolver takes an empty name for every address of the machine.
   if (host.empty()) {
     throw InputError(InputError::Kind::kUsage, "--host",
                      "is empty; allowed: an address or a name of this machine; 0.0.0.0 or :: for "
@@ -84,8 +84,8 @@ void HttpServer::Loop::End() {
 }
 
 void HttpServer::Loop::Run() {
-  // Connections deal with what fails in them. What is left are closures of the server itself for
-  // which there was no memory.
+  // Connections handle their own failures. Only closures of the server itself still throw, for lack
+  // of memory.
   for (bool ended = false; !ended;) {
     try {
       context.run();
@@ -198,7 +198,7 @@ void HttpServer::OnRefusedRequest(int /*status*/) { ++counts_.refused_requests; 
 
 void HttpServer::Handle(const std::shared_ptr<Exchange>& exchange) {
   ++counts_.exchanges;
-  // Behind whatever the handler does at the end: an idle server has nothing left to write down.
+  // Called after the handler's last callback: once the server is idle, nothing is left to log.
   exchange->on_ended_ = [this, exchange = exchange.get()](const ExchangeResult& result) {
     const Counted counted(counts_.exchanges);
     if (observer_) observer_(*exchange, result);
@@ -241,7 +241,7 @@ bool HttpServer::WaitUntilIdle(std::chrono::milliseconds time) {
 void HttpServer::Stop() {
   Drain();
   ForEachConnection(&Connection::Close);
-  // The first one still accepts: the others must be there for what it hands to them.
+  // The first loop still accepts: it ends first, while the loops that it hands connections to live.
   for (Loop& loop : loops_) loop.End();
 }
 

@@ -24,7 +24,7 @@
 
 namespace twin::serve {
 
-// What the connections did since the start. Counters only grow.
+// Counts of connections and requests. Counters only grow.
 struct HttpCounts {
   std::atomic<std::int64_t> connections = 0;  // open now
   std::atomic<std::int64_t> accepted = 0;
@@ -34,12 +34,12 @@ struct HttpCounts {
 };
 
 // Each connection belongs to one of the server's threads from its first byte to its last, so that
-// nothing of it needs a lock. A send takes microseconds; what takes longer (JSON of a long prompt,
-// a tokenizer) belongs on a thread of somebody else (Exchange::Post brings the result back).
+// nothing of it needs a lock. A send takes microseconds. Longer work (JSON of a long prompt, a
+// tokenizer) belongs on a thread outside the server; Exchange::Post brings the result back.
 class HttpServer final : private ConnectionHost {
  public:
   using Handler = std::function<void(const std::shared_ptr<Exchange>&)>;
-  // Hears of each exchange that ended, on its thread.
+  // Called for each exchange that ended, on its thread.
   using Observer = std::function<void(const Exchange&, const ExchangeResult&)>;
 
   // Binds and listens; connections wait for Start(). Port 0 takes a free one. Raises the limit of
@@ -56,9 +56,9 @@ class HttpServer final : private ConnectionHost {
   [[nodiscard]] const HttpCounts& counts() const { return counts_; }
 
   void Start();
-  // Accepts no connection and no further request; those in progress are answered.
+  // Accepts no connection and no further request. Requests in progress are answered.
   void Drain();
-  // Waits until no request is in progress, at most so long; whether that came about.
+  // Waits until no request is in progress. True if that happened within `time`.
   bool WaitUntilIdle(std::chrono::milliseconds time);
   // Closes what is open and ends the threads. Also done by the destructor.
   void Stop();

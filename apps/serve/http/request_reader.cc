@@ -91,7 +91,7 @@ void RequestReader::ScanHeader() {
 
 void RequestReader::ReadHeader(std::size_t bytes) {
   parser_.emplace();
-  // Both were checked; Beast counts trailers against its limit as well.
+  // The header's length was checked. Beast counts trailers against its limit as well.
   parser_->header_limit(
       static_cast<std::uint32_t>(limits_.header_bytes + limits_.chunk_line_bytes));
   parser_->body_limit(limits_.body_bytes);

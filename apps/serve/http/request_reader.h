@@ -13,14 +13,14 @@
 
 namespace twin::serve {
 
-// Why a request was refused. Nothing behind it on the connection can be trusted to be a request.
+// Why a request was refused. Later bytes on the connection cannot be trusted to be a request.
 struct HttpFailure {
   int status = 400;
   std::string message;
 };
 
-// Boost.Beast parses; the checks in front of and behind it close what Beast 1.74 lets through and
-// RFC 9112 forbids: folded lines, fields without number, Transfer-Encoding of other kinds, lists of
+// Boost.Beast parses. Checks before and after it refuse messages that Beast 1.74 accepts and RFC
+// 9112 forbids: folded lines, any number of fields, Transfer-Encoding of other kinds, lists of
 // lengths, missing and repeated Host. A proxy in front that reads such a message differently would
 // otherwise let one client's body become another one's request.
 //
@@ -37,10 +37,10 @@ class RequestReader {
   State Advance();
   [[nodiscard]] State state() const { return state_; }
 
-  // Whether the client waits for "100 Continue" before it sends its body; true once.
+  // True, once per request, if the client waits for "100 Continue" before it sends its body.
   bool TakeContinue();
-  // The complete request; the bytes behind it stay for the next one. REQUIRES: kComplete. The
-  // times are the caller's to set.
+  // The complete request; later bytes stay for the next one. REQUIRES: kComplete. The caller sets
+  // the times.
   HttpRequest Take();
   // REQUIRES: kFailed.
   [[nodiscard]] const HttpFailure& failure() const { return failure_; }

@@ -7,7 +7,7 @@
 
 namespace twin::serve {
 
-// Does `work`, again and again until there is memory for it: connections that end give some back.
+// Repeats `work` until there is memory for it: connections that end give some back.
 template <class Work>
 void DoWhenThereIsMemory(const Work& work) noexcept {
   for (;;) {

@@ -23,11 +23,11 @@ const Buckets kRequestTime = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
 const Buckets kStepTokens = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 const Buckets kAnswers = {1, 2, 5, 10, 20};
 const Buckets kPreemptions = {1, 2, 3, 4, 5, 10, 20};
-// Those of the instrumentation in front of vLLM.
+// Buckets of the instrumentation in front of vLLM.
 const Buckets kHttpTime = {.1, .5, 1};
 const Buckets kHttpFineTime = {.01, .025, .05, .075, .1,  .25, .5,  .75, 1,  1.5, 2,
                                2.5, 3,    3.5, 4,    4.5, 5,   7.5, 10,  30, 60};
-// The front's own part is below what the engine's buckets resolve.
+// Buckets for the front's own part, which is too short for the engine's buckets.
 const Buckets kFrontTime = {1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3,
                             5e-3, 1e-2, 2e-2, 5e-2, .1,   .2,   .5,   1};
 
@@ -134,7 +134,7 @@ FrontMetrics::FrontMetrics(const run::Service& service)
                                .Name("http_response_size_bytes")
                                .Help("Bytes of the answers.")
                                .Register(registry_)) {
-  // There from the start, so that a rate over the first request is not lost.
+  // Registered at the start, so that a rate over the first request is not lost.
   for (const char* reason : {"stop", "length", "abort", "error", "repetition"}) {
     successes_.Add({{"finished_reason", reason}});
   }

@@ -1,5 +1,5 @@
-// What the front measures: vLLM's metrics as far as they exist here, TGI's for its policies, and
-// the front's own part of the latency.
+// The metrics of the front: vLLM's as far as they exist here, TGI's for its policies, and the
+// front's own part of the latency.
 #pragma once
 
 #include <prometheus/counter.h>
@@ -25,7 +25,7 @@ namespace twin::serve {
 
 inline constexpr std::size_t kFieldNamesMax = 64;
 
-// How long the front itself took of a request, in seconds of the wall clock.
+// Times that the front itself takes for a request, in seconds of the wall clock.
 struct FrontTimes {
   double receive = 0;   // first byte to the end of the body
   double parse = 0;     // JSON to a request
@@ -50,25 +50,26 @@ class FrontMetrics final : public run::StepListener {
   // `service` must outlive the metrics.
   explicit FrontMetrics(const run::Service& service);
 
-  // A request for text came, whatever becomes of it.
+  // Counts a request for text, whatever becomes of it.
   void CountRequest();
-  // It was refused for what it says.
+  // Counts a request that was refused because it is invalid.
   void CountInvalid();
-  // It was submitted.
+  // To be called when a request has been submitted.
   void ObserveFront(const FrontTimes& times);
-  // Whether it is the first one of that name. Clients choose names, so only the first
-  // kFieldNamesMax have a counter of their own.
+  // True for the first field of that name. Clients choose names, so only the first kFieldNamesMax
+  // have a counter of their own.
   bool CountIgnoredField(const std::string& field);
   void CountRejection(const std::string& reason);
   void CountMergedTokens(std::int64_t count);
 
-  // Outputs of answers: of first ones the time since the arrival at the front, of others the time
-  // since the output before.
+  // Times of outputs: of first tokens, since the arrival at the front; of later ones, since the
+  // output before.
   void ObserveOutputs(std::span<const Duration> first_tokens, std::span<const Duration> token_gaps);
-  // The tokens that were due at these instants have been given to the socket.
+  // The tokens that were due at `due` were given to the socket at `sent`.
   void ObserveSent(std::span<const TimePoint> due, TimePoint sent);
   void ObserveEnd(const EndedAnswer& ended);
-  // All answers to a prompt have ended; the longest one has so many tokens.
+  // To be called when all answers to a prompt have ended; the longest one has `generated_max`
+  // tokens.
   void ObservePrompt(std::int32_t answers, std::int32_t generated_max);
   void CountHttp(const AnsweredHttp& answered);
 
@@ -125,7 +126,7 @@ class FrontMetrics final : public run::StepListener {
   prometheus::Histogram& http_fine_seconds_;
   prometheus::Family<prometheus::Summary>& http_request_bytes_;
   prometheus::Family<prometheus::Summary>& http_response_bytes_;
-  std::optional<TgiMetrics> tgi_;  // of TGI's policies
+  std::optional<TgiMetrics> tgi_;  // for TGI's policies
 };
 
 }  // namespace twin::serve

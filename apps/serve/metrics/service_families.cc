@@ -79,7 +79,7 @@ double ResidentBytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-// With opendir: std::filesystem's iterator ends the process where there is no memory for it.
+// Uses opendir: std::filesystem's iterator ends the process if there is no memory for it.
 double OpenFiles() {
   DIR* const folder = opendir("/proc/self/fd");
   if (folder == nullptr) return 0;
@@ -124,7 +124,7 @@ void AddCaches(const run::ServiceState& state, FamilyList& list) {
                state.cache_queried_tokens);
   list.Counter("vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache.",
                state.cache_hit_tokens);
-  // Caches that nothing here has. Dashboards divide by them.
+  // Caches that do not exist here. Dashboards divide by their counters.
   list.Counter("vllm:external_prefix_cache_queries", "Prompt tokens looked up elsewhere.", 0);
   list.Counter("vllm:external_prefix_cache_hits", "Prompt tokens found elsewhere.", 0);
   list.Counter("vllm:mm_cache_queries", "Images and sounds looked up.", 0);

@@ -1,4 +1,4 @@
-// The metrics that are a reading of the service's state.
+// Metrics that are read from the state of the service.
 #pragma once
 
 #include <prometheus/labels.h>
@@ -20,7 +20,7 @@ std::vector<prometheus::MetricFamily> ServiceFamilies(const run::ServedModel& mo
 std::vector<prometheus::MetricFamily> TgiFamilies(const run::ServedModel& model,
                                                   const run::ServiceState& state);
 
-// Of the connections and of this process.
+// Gauges and counters of the connections and of this process.
 std::vector<prometheus::MetricFamily> ProcessFamilies(const HttpCounts& http);
 
 }  // namespace twin::serve

@@ -30,7 +30,7 @@ Boundaries SizeBounds() {
   return bounds;
 }
 
-// Registers metrics; a family that is there already gets one more.
+// Registers metrics. A family that exists already gets one more metric.
 class Makers {
  public:
   explicit Makers(prometheus::Registry& registry) : registry_(registry) {}
@@ -139,7 +139,7 @@ void TgiMetrics::ObserveEnd(const EndedAnswer& ended) {
 }
 
 void TgiMetrics::OnStep(const run::StepListener::Step& step) {
-  if (step.requests == 0) return;  // it releases blocks alone
+  if (step.requests == 0) return;  // a step that only releases blocks
   if (step.admitted > 0) CountJoining(step);
   std::int32_t& waiting_tokens = waiting_tokens_.at(static_cast<std::size_t>(step.replica));
   const Method method = step.prefill_tokens > 0 ? kPrefill : kDecode;

@@ -24,9 +24,9 @@ struct EndedAnswer {
   double validation_s = 0;  // reading and tokenizing it
 };
 
-// Names, labels and buckets of TGI 3.3. Counters have no "_total". Not there: what times parts of
+// Names, labels and buckets of TGI 3.3. Counters have no "_total". Missing are times of parts of
 // TGI's model server that no step here has (batch_decode_duration, batch_filter_duration,
-// batch_concat_duration), and request_skipped_tokens, as TGI's policies do not speculate here.
+// batch_concat_duration), and request_skipped_tokens, because TGI's policies do not speculate here.
 //
 // Thread-safe. Times are in seconds of the engine.
 class TgiMetrics {
@@ -43,7 +43,7 @@ class TgiMetrics {
 
  private:
   enum Method : std::uint8_t { kPrefill, kDecode };
-  // Of the calls of one method.
+  // Metrics of the calls of one method.
   struct Calls {
     prometheus::Counter& count;
     prometheus::Counter& success;

@@ -16,7 +16,7 @@
 namespace twin::serve {
 namespace {
 
-// Null of no values.
+// JSON: the quantile; null if there are no values.
 std::string QuantileText(const std::vector<float>& values, double quantile) {
   if (values.empty()) return "null";
   return fmt::format("{:.6g}", Quantile({values.begin(), values.end()}, quantile));
@@ -24,7 +24,7 @@ std::string QuantileText(const std::vector<float>& values, double quantile) {
 
 }  // namespace
 
-// Reservoir sampling: the k-th value replaces one of the kept ones with probability kept / k.
+// Reservoir sampling: the k-th value replaces one of the kept values with probability kept / k.
 void LiveHistory::Sample::Add(double value) {
   ++count;
   if (values.size() < kSamplesPerSecond) {

@@ -29,8 +29,8 @@ class LiveHistory {
   LiveHistory(const LiveHistory&) = delete;
   LiveHistory& operator=(const LiveHistory&) = delete;
 
-  // Outputs of answers, in the engine's time: of first ones since the arrival at the front, of
-  // others since the output before.
+  // Times of outputs, on the engine's clock: of first tokens, since the arrival at the front; of
+  // later ones, since the output before.
   void AddOutputs(std::span<const Duration> first_tokens, std::span<const Duration> token_gaps);
   void OnStep(const run::StepListener::Step& step);
 
@@ -57,7 +57,7 @@ class LiveHistory {
   };
 
   const run::Service& service_;
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::deque<Second> seconds_;
   Second current_;
   bool ended_ = false;

@@ -1,4 +1,4 @@
-// The state of the answers to one request, which the protocols put into words.
+// The state of the answers to one request, and the interface of the protocols that write them.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,37 @@
 #include <variant>
 #include <vector>
 
-#include "apps/serve/protocol/api_request.h"
-#include "apps/serve/protocol/prompt_tokens.h"
+#include "apps/serve/protocol/api_error.h"
 #include "apps/serve/service/service.h"
 #include "apps/serve/text/stop_matcher.h"
 #include "apps/serve/text/tokenizer.h"
 
 namespace twin::serve {
 
+struct ApiRequest;
+struct TokenizedPrompt;
+
 // One of n answers to one of the prompts.
-class Choice {
+class AnswerChoice {
  public:
   // `request` and `tokenizer` must outlive the choice.
-  Choice(std::int32_t index, std::int32_t prompt, const ApiRequest& request,
-         const text::Tokenizer& tokenizer);
+  AnswerChoice(std::int32_t index, std::int32_t prompt, const ApiRequest& request,
+               const text::Tokenizer& tokenizer);
 
-  // What a batch of tokens added.
+  // The additions of a batch of tokens.
   struct Delta {
     std::string text;  // may be empty
-    // Not empty but for an answer that was cut short. Borrowed from who added them.
+    // Empty only for an answer that was cut short. Borrowed from the caller of Add().
     std::span<const run::GeneratedToken> tokens;
   };
 
-  // Adds tokens, and the end where it follows them. Tokens behind a stop string do not count.
+  // Adds tokens, and the end if it follows them. Tokens after a stop string do not count.
   Delta Add(std::span<const run::GeneratedToken> tokens,
             const std::optional<run::GenerationEnd>& end);
 
   [[nodiscard]] std::int32_t index() const { return index_; }
   [[nodiscard]] std::int32_t prompt() const { return prompt_; }
-  // The answer is complete for the client: no delta follows.
+  // True once the answer is complete for the client: no delta follows.
   [[nodiscard]] bool finished() const { return !finish_reason_.empty(); }
   [[nodiscard]] bool found_stop() const { return stop_.matched().has_value(); }
   // "stop", "length", "abort"; empty while it goes on.
@@ -72,7 +74,7 @@ class Choice {
   std::optional<run::GenerationEnd> end_;
 };
 
-// What all choices share. Does not change once the service has the request.
+// Values that all choices share. They do not change once the service has the request.
 struct AnswerContext {
   const ApiRequest* request = nullptr;
   const std::vector<TokenizedPrompt>* prompts = nullptr;
@@ -83,18 +85,19 @@ struct AnswerContext {
   std::time_t created = 0;
 };
 
-// One protocol's words for an answer. Events are appended to `out` as they go into the stream.
+// Writes answers in one protocol. Events are appended to `out` as they go into the stream.
 class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
-  // In front of a choice's first delta: the role, the echoed prompt.
-  virtual void AppendBegin(std::string& out, const Choice& choice) = 0;
-  virtual void AppendDelta(std::string& out, const Choice& choice, const Choice::Delta& delta) = 0;
-  // Behind all choices, which have their GenerationEnd.
-  virtual void AppendEnd(std::string& out, const std::vector<Choice>& choices) = 0;
+  // Appends what precedes a choice's first delta: the role, the echoed prompt.
+  virtual void AppendBegin(std::string& out, const AnswerChoice& choice) = 0;
+  virtual void AppendDelta(std::string& out, const AnswerChoice& choice,
+                           const AnswerChoice::Delta& delta) = 0;
+  // Appends the end of the stream. REQUIRES: all choices have their GenerationEnd.
+  virtual void AppendEnd(std::string& out, const std::vector<AnswerChoice>& choices) = 0;
   virtual void AppendError(std::string& out, const ApiError& error) = 0;
   // The answer as one JSON text.
-  [[nodiscard]] virtual std::string Whole(const std::vector<Choice>& choices) = 0;
+  [[nodiscard]] virtual std::string Whole(const std::vector<AnswerChoice>& choices) = 0;
 };
 
 // `context` must outlive the format.

@@ -18,7 +18,7 @@ enum class ApiErrorKind : std::uint8_t {
   kRoute,        // no such path
   kMethod,       // the path has other methods
   kKey,          // no or a wrong API key
-  kHost,         // the Host field names somebody else
+  kHost,         // the Host field names another host
   kOverloaded,   // the queue is full
   kUnavailable,  // not ready, or draining
   kInternal,
@@ -30,7 +30,7 @@ struct ApiError {
   std::string param;  // dotted path of the field; may be empty
 };
 
-// Which family of clients a route speaks to.
+// The family of clients that a route serves.
 enum class Dialect : std::uint8_t { kOpenAi, kTgi };
 
 // The status that the dialect gives to a kind of error.

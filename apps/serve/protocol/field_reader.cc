@@ -166,7 +166,7 @@ void FieldReader::Refuse(std::string_view name, std::string_view why) {
 void FieldReader::IgnoreRest() {
   for (const auto& [name, value] : object_.items()) {
     if (known_.contains(name) || value.is_null()) continue;
-    // It goes into a header field and into a label.
+    // The name goes into a header field and into a label.
     const bool plain = name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
                          return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
                        });

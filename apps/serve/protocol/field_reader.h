@@ -1,4 +1,4 @@
-// Reads the fields of a JSON object with their types and ranges, and remembers what was not read.
+// Reads the fields of a JSON object with their types and ranges, and remembers unread fields.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace twin::serve {
 
-// A field that is null counts as absent. Of a wrong field the reader notes an error and goes on, so
-// that a client hears of all of them at once.
+// A field that is null counts as absent. After a wrong field the reader notes an error and goes on,
+// so that a client learns of all errors at once.
 class FieldReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -34,17 +34,17 @@ class FieldReader {
   // In [min, max]. `open`: both ends excluded.
   std::optional<double> Number(std::string_view name, double min, double max, bool open = false);
   std::optional<std::string> Text(std::string_view name);
-  // A text, or a list of at most `count_max` of them.
+  // A text, or a list of at most `count_max` texts.
   std::vector<std::string> Texts(std::string_view name, std::size_t count_max);
   std::vector<std::int32_t> Ids(std::string_view name, std::size_t count_max);
 
-  // Accepts the fields without effect; those that are given and neither false, empty nor `default`
-  // (where a number) become warnings.
+  // Accepts fields without effect. A given field becomes a warning unless it is false or empty.
   void Ignore(std::initializer_list<std::string_view> names);
+  // Accepts a field without effect. It becomes a warning unless it is `inert`.
   void IgnoreUnless(std::string_view name, double inert);
   // Refuses the field if it is given and neither false nor empty.
   void Refuse(std::string_view name, std::string_view why);
-  // Fields that nobody asked for become warnings.
+  // Turns fields that were not read into warnings.
   void IgnoreRest();
 
   void Fail(ApiErrorKind kind, std::string_view name, std::string message);
@@ -52,7 +52,7 @@ class FieldReader {
   [[nodiscard]] std::optional<ApiError> error() const;
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   void Warn(std::string_view name) { warnings_.push_back(prefix_ + std::string(name)); }
-  // Errors and warnings of a reader of an inner object.
+  // Takes over the errors and warnings of a reader of an inner object.
   void Take(const FieldReader& inner);
 
  private:

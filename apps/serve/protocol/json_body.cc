@@ -81,7 +81,7 @@ class BodyBuilder {
   std::optional<ApiError> error;
 
  private:
-  // Directly in the list of "prompt" or "tokens", or in a list inside it.
+  // True within the list of "prompt" or "tokens", or in a list inside it.
   [[nodiscard]] bool InIds() const { return list_depth_ > 0; }
 
   bool Mixed() {
@@ -111,7 +111,7 @@ class BodyBuilder {
 
   template <typename Value>
   bool Add(Value value) {
-    // Texts are the only other thing in such a list.
+    // Besides ids, such a list may have texts alone.
     if (InIds() && (list_depth_ == 2 || body.id_lists || !std::is_same_v<Value, string_t>)) {
       return Mixed();
     }
@@ -142,7 +142,7 @@ class BodyBuilder {
            fmt::format("an object has more than {} keys, the limit", kJsonKeysMax));
       return nullptr;
     }
-    // The same key again, and no list this time.
+    // The key was given before with a list of ids, and now has another value.
     if (open_.size() == 1 && key_ == list_key_ && list_depth_ != 1) body.id_lists.reset();
     return &(parent[key_] = std::move(value));
   }

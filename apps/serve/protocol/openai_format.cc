@@ -9,11 +9,13 @@
 
 #include "apps/serve/json_text.h"
 #include "apps/serve/protocol/answer.h"
+#include "apps/serve/protocol/api_request.h"
+#include "apps/serve/protocol/prompt_tokens.h"
 
 namespace twin::serve {
 namespace {
 
-// JSON has no infinity; vLLM and OpenAI write this.
+// Written in place of an infinite logprob, which JSON lacks; vLLM and OpenAI do the same.
 constexpr float kLogprobMin = -9999.0F;
 
 std::string LogprobText(float logprob) {
@@ -30,7 +32,7 @@ class OpenAiFormat final : public AnswerFormat {
                           JsonString(context.id), Object(), context.created,
                           JsonString(context.model))) {}
 
-  void AppendBegin(std::string& out, const Choice& choice) override {
+  void AppendBegin(std::string& out, const AnswerChoice& choice) override {
     if (chat_) {
       BeginEvent(out, choice);
       out += R"("delta":{"role":"assistant","content":""},"logprobs":null)";
@@ -44,7 +46,8 @@ class OpenAiFormat final : public AnswerFormat {
     EndEvent(out, choice, /*ends=*/false);
   }
 
-  void AppendDelta(std::string& out, const Choice& choice, const Choice::Delta& delta) override {
+  void AppendDelta(std::string& out, const AnswerChoice& choice,
+                   const AnswerChoice::Delta& delta) override {
     BeginEvent(out, choice);
     AppendTextField(out, delta.text);
     out += R"(,"logprobs":)";
@@ -57,7 +60,7 @@ class OpenAiFormat final : public AnswerFormat {
     EndEvent(out, choice, choice.finished());
   }
 
-  void AppendEnd(std::string& out, const std::vector<Choice>& choices) override {
+  void AppendEnd(std::string& out, const std::vector<AnswerChoice>& choices) override {
     if (request_.include_usage) {
       out += "data: " + head_ + R"(,"choices":[],"usage":)" + Usage(choices) + "}\n\n";
     }
@@ -68,9 +71,9 @@ class OpenAiFormat final : public AnswerFormat {
     out += "data: " + ErrorText(error, Dialect::kOpenAi) + "\n\ndata: [DONE]\n\n";
   }
 
-  std::string Whole(const std::vector<Choice>& choices) override {
+  std::string Whole(const std::vector<AnswerChoice>& choices) override {
     std::string out = head_ + R"(,"choices":[)";
-    for (const Choice& choice : choices) {
+    for (const AnswerChoice& choice : choices) {
       if (&choice != &choices.front()) out += ',';
       AppendWholeChoice(out, choice);
     }
@@ -85,7 +88,7 @@ class OpenAiFormat final : public AnswerFormat {
     return request_.stream ? "chat.completion.chunk" : "chat.completion";
   }
 
-  [[nodiscard]] const TokenizedPrompt& PromptOf(const Choice& choice) const {
+  [[nodiscard]] const TokenizedPrompt& PromptOf(const AnswerChoice& choice) const {
     return (*context_.prompts)[static_cast<std::size_t>(choice.prompt())];
   }
 
@@ -100,14 +103,14 @@ class OpenAiFormat final : public AnswerFormat {
   }
 
   // An event is written in place: there are tens of thousands a second.
-  void BeginEvent(std::string& out, const Choice& choice) const {
+  void BeginEvent(std::string& out, const AnswerChoice& choice) const {
     out += "data: ";
     out += head_;
     out += R"(,"choices":[{"index":)";
     fmt::format_to(std::back_inserter(out), FMT_COMPILE("{},"), choice.index());
   }
 
-  void EndEvent(std::string& out, const Choice& choice, bool ends) const {
+  void EndEvent(std::string& out, const AnswerChoice& choice, bool ends) const {
     out += R"(,"finish_reason":)";
     if (ends) {
       AppendJsonString(out, choice.finish_reason());
@@ -127,7 +130,7 @@ class OpenAiFormat final : public AnswerFormat {
     out += "}\n\n";
   }
 
-  void AppendWholeChoice(std::string& out, const Choice& choice) const {
+  void AppendWholeChoice(std::string& out, const AnswerChoice& choice) const {
     const std::string text = (request_.echo ? PromptOf(choice).text : "") + choice.text();
     out += fmt::format(R"({{"index":{},)", choice.index());
     if (chat_) {
@@ -164,8 +167,8 @@ class OpenAiFormat final : public AnswerFormat {
                                   : context_.tokenizer->TokenText(token);
   }
 
-  // Characters of the choice in front of what the next delta brings.
-  std::size_t& OffsetOf(const Choice& choice) {
+  // Characters of the choice before the next delta.
+  std::size_t& OffsetOf(const AnswerChoice& choice) {
     if (offsets_.size() <= static_cast<std::size_t>(choice.index())) {
       offsets_.resize(static_cast<std::size_t>(choice.index()) + 1);
     }
@@ -198,11 +201,11 @@ class OpenAiFormat final : public AnswerFormat {
         offsets, logprobs, names, tops);
   }
 
-  // The token drawn and the most likely ones: logprobs + 1 entries where it is none of those.
+  // The drawn token and the most likely ones: logprobs + 1 entries if it is not among them.
   [[nodiscard]] std::string TopLogprobs(const run::GeneratedToken& token,
                                         const std::string& name) const {
     std::string out = "{" + JsonString(name) + ":" + LogprobText(token.logprob);
-    for (const run::TokenLogprob& other : token.alternatives) {
+    for (const run::AlternativeToken& other : token.alternatives) {
       if (other.token == token.token) continue;
       out += "," + JsonString(TokenName(other.token)) + ":" + LogprobText(other.logprob);
     }
@@ -224,7 +227,7 @@ class OpenAiFormat final : public AnswerFormat {
     for (const run::GeneratedToken& token : tokens) {
       if (&token != &tokens.front()) out += ',';
       out += "{" + ChatLogprob(token.token, token.logprob) + R"(,"top_logprobs":[)";
-      for (const run::TokenLogprob& top : token.alternatives) {
+      for (const run::AlternativeToken& top : token.alternatives) {
         if (&top != &token.alternatives.front()) out += ',';
         out += "{" + ChatLogprob(top.token, top.logprob) + "}";
       }
@@ -242,12 +245,12 @@ class OpenAiFormat final : public AnswerFormat {
   }
 
   // A prompt counts once, however many answers it has.
-  [[nodiscard]] std::string Usage(const std::vector<Choice>& choices) const {
+  [[nodiscard]] std::string Usage(const std::vector<AnswerChoice>& choices) const {
     std::size_t prompt_tokens = 0;
     for (const TokenizedPrompt& prompt : *context_.prompts) prompt_tokens += prompt.ids.size();
     std::int64_t generated = 0;
     std::int64_t cached = 0;
-    for (const Choice& choice : choices) {
+    for (const AnswerChoice& choice : choices) {
       generated += choice.generated();
       const bool first = choice.index() % request_.answers == 0;
       if (first && choice.end()) cached += choice.end()->cached_prompt_tokens;

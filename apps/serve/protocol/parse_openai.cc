@@ -8,7 +8,8 @@
 
 #include "apps/serve/protocol/api_request.h"
 #include "apps/serve/protocol/field_reader.h"
-#include "apps/serve/protocol/sampling_fields.h"
+#include "apps/serve/protocol/json_body.h"
+#include "apps/serve/protocol/request_fields.h"
 #include "core/hash.h"
 
 namespace twin::serve {
@@ -69,7 +70,7 @@ void ReadStops(FieldReader& reader, ApiRequest& request, const run::ServedModel&
   }
 }
 
-// With min_tokens, a real model's sampler keeps the tokens away that would end the answer.
+// A real model's sampler excludes the tokens that would end the answer before min_tokens.
 void RequireFewEnds(FieldReader& reader, const run::GenerationRequest& generation,
                     const run::ServedModel& model) {
   if (model.emulated || generation.min_tokens == 0) return;
@@ -119,7 +120,8 @@ void ReadDrawing(FieldReader& reader, ApiRequest& request, const run::ServedMode
   }
 }
 
-// The fields that decide what the scheduler does, and those that nothing here does.
+// Reads fields that change the work of the scheduler, and refuses or ignores fields of features
+// that do not exist here.
 void ReadSystem(FieldReader& reader, ApiRequest& request, const run::ServedModel& model) {
   const auto priority = reader.Integer("priority", std::numeric_limits<std::int32_t>::min(),
                                        std::numeric_limits<std::int32_t>::max());
@@ -213,7 +215,7 @@ void ReadTools(FieldReader& reader) {
   if (tools != nullptr && (!tools->is_array() || tools->empty())) {
     reader.Fail(ApiErrorKind::kValue, "tools", "tools must be a list of at least one tool");
   } else if (tools != nullptr) {
-    reader.Warn("tools");  // they are in the prompt, and the answer stays text
+    reader.Warn("tools");  // tools are in the prompt, and the answer stays text
   }
   const FieldReader::Json* choice = reader.Find("tool_choice");
   if (choice != nullptr && *choice != "none" && *choice != "auto") {

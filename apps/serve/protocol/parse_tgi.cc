@@ -6,7 +6,8 @@
 
 #include "apps/serve/protocol/api_request.h"
 #include "apps/serve/protocol/field_reader.h"
-#include "apps/serve/protocol/sampling_fields.h"
+#include "apps/serve/protocol/json_body.h"
+#include "apps/serve/protocol/request_fields.h"
 
 namespace twin::serve {
 namespace {
@@ -75,7 +76,7 @@ ParsedRequest ParseGenerate(const JsonBody& body, const run::ServedModel& model)
   }
   request.prompts = PromptTexts{inputs.value_or("")};
   request.stream = reader.Boolean("stream").value_or(false);
-  request.generation.logprobs = 0;  // each token is told with its own
+  request.generation.logprobs = 0;  // each token comes with its own logprob
   const FieldReader::Json* parameters = reader.Find("parameters");
   if (parameters != nullptr && !parameters->is_object()) {
     reader.Fail(ApiErrorKind::kSchema, "parameters", "parameters must be an object");

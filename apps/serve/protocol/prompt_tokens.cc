@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
+#include "apps/serve/protocol/api_request.h"
 #include "core/input_error.h"
 
 namespace twin::serve {
@@ -18,7 +21,7 @@ ApiError PromptError(std::string message, const ApiRequest& request) {
 std::optional<ApiError> TooLong(std::string_view text, const ApiRequest& request,
                                 const TextTools& tools, const run::ServedModel& model) {
   if (request.truncate_to) return std::nullopt;
-  // Before the tokenizer reads it: a text that cannot fit costs nothing.
+  // Checked before the tokenizer reads it, so that a text that cannot fit costs nothing.
   const auto tokens_max = static_cast<std::size_t>(model.max_model_length);
   if (text.size() <= tokens_max * tools.tokenizer->longest_token()) return std::nullopt;
   return PromptError(

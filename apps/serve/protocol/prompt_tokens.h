@@ -1,4 +1,4 @@
-// From the prompts of a request to token ids within the model's length.
+// Turns the prompts of a request into token ids within the model's length.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,24 @@
 #include <variant>
 #include <vector>
 
-#include "apps/serve/protocol/api_request.h"
+#include "apps/serve/protocol/api_error.h"
 #include "apps/serve/service/service.h"
 #include "apps/serve/text/tokenizer.h"
 
+namespace twin::text {
+struct ChatPrompt;
+}  // namespace twin::text
+
 namespace twin::serve {
+
+using text::ChatPrompt;
+struct ApiRequest;
 
 // The prompt of a conversation. Throws InputError with the template's message if it refuses the
 // conversation; null for a model without a template.
 using ChatRenderer = std::function<std::string(const ChatPrompt&)>;
 
-// What turns text into tokens and back. Both may be used by several threads at once.
+// Tokenizer and chat template of a model. Both may be used by several threads at once.
 struct TextTools {
   const text::Tokenizer* tokenizer = nullptr;  // borrowed
   ChatRenderer render_chat;
@@ -29,8 +36,9 @@ struct TokenizedPrompt {
   std::int32_t max_tokens = 0;
 };
 
-// Tokenizes, cuts where the request asks for it, and settles max_tokens: what was asked for, at
-// most what fits behind the prompt, and at least min_tokens. Takes milliseconds for long prompts.
+// Tokenizes, truncates if the request asks for it, and settles max_tokens: the requested number,
+// but at most as many as fit after the prompt, and at least min_tokens. Takes milliseconds for long
+// prompts.
 std::variant<std::vector<TokenizedPrompt>, ApiError> TokenizePrompts(const ApiRequest& request,
                                                                      const TextTools& tools,
                                                                      const run::ServedModel& model);

@@ -5,6 +5,8 @@
 
 #include "apps/serve/json_text.h"
 #include "apps/serve/protocol/answer.h"
+#include "apps/serve/protocol/api_request.h"
+#include "apps/serve/protocol/prompt_tokens.h"
 
 namespace twin::serve {
 namespace {
@@ -14,11 +16,12 @@ class TgiFormat final : public AnswerFormat {
   explicit TgiFormat(const AnswerContext& context)
       : context_(context), request_(*context.request) {}
 
-  void AppendBegin(std::string& /*out*/, const Choice& /*choice*/) override {}
+  void AppendBegin(std::string& /*out*/, const AnswerChoice& /*choice*/) override {}
 
   // One event per token. Where several tokens came together, the text of all of them stands with
   // the last one, so that texts put together are the answer.
-  void AppendDelta(std::string& out, const Choice& choice, const Choice::Delta& delta) override {
+  void AppendDelta(std::string& out, const AnswerChoice& choice,
+                   const AnswerChoice::Delta& delta) override {
     for (const run::GeneratedToken& token : delta.tokens) {
       const bool last = &token == &delta.tokens.back();
       const bool ends = last && choice.finished();
@@ -30,14 +33,14 @@ class TgiFormat final : public AnswerFormat {
     }
   }
 
-  void AppendEnd(std::string& /*out*/, const std::vector<Choice>& /*choices*/) override {}
+  void AppendEnd(std::string& /*out*/, const std::vector<AnswerChoice>& /*choices*/) override {}
 
   void AppendError(std::string& out, const ApiError& error) override {
     out += "data: " + ErrorText(error, Dialect::kTgi) + "\n\n";
   }
 
-  std::string Whole(const std::vector<Choice>& choices) override {
-    const Choice& choice = choices.front();
+  std::string Whole(const std::vector<AnswerChoice>& choices) override {
+    const AnswerChoice& choice = choices.front();
     std::string out = R"({"generated_text":)" + JsonString(Text(choice));
     if (request_.details) {
       out += fmt::format(R"(,"details":{{"finish_reason":"{}","generated_tokens":{},"seed":{},)"
@@ -54,7 +57,7 @@ class TgiFormat final : public AnswerFormat {
   }
 
  private:
-  [[nodiscard]] std::string Text(const Choice& choice) const {
+  [[nodiscard]] std::string Text(const AnswerChoice& choice) const {
     return (request_.echo ? context_.prompts->front().text : "") + choice.text();
   }
 
@@ -69,7 +72,7 @@ class TgiFormat final : public AnswerFormat {
                        context_.tokenizer->IsSpecial(token.token));
   }
 
-  [[nodiscard]] std::string StreamDetails(const Choice& choice) const {
+  [[nodiscard]] std::string StreamDetails(const AnswerChoice& choice) const {
     return fmt::format(
         R"({{"finish_reason":"{}","generated_tokens":{},"seed":{},"input_length":{}}})",
         choice.tgi_reason(), choice.generated(), Seed(), context_.prompts->front().ids.size());

@@ -7,7 +7,7 @@ void TokenNotes::AddSent(std::string_view request, std::span<const TimePoint> du
   due_.insert(due_.end(), due.begin(), due.end());
 }
 
-void TokenNotes::Tell() {
+void TokenNotes::Publish() {
   if (!first_tokens_.empty() || !token_gaps_.empty()) {
     metrics_.ObserveOutputs(first_tokens_, token_gaps_);
     history_.AddOutputs(first_tokens_, token_gaps_);

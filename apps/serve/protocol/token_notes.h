@@ -1,4 +1,4 @@
-// What a thread of the server notes of the tokens that it sends.
+// Notes of a thread of the server on the tokens that it sends.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace twin::serve {
 
-// Hundreds of streams have a token at the same time. None of them waits for the notes of those in
-// front of it: notes are collected, and told once the tokens have left. Used by one thread.
+// Hundreds of streams have a token at the same time. No stream waits for the notes of the streams
+// before it: notes are collected, and published once the tokens have left. Used by one thread.
 class TokenNotes {
  public:
   // Borrows all arguments. `on_sent` may be empty.
@@ -22,19 +22,19 @@ class TokenNotes {
              const std::function<void(const SentTokens&)>& on_sent)
       : metrics_(metrics), history_(history), on_sent_(on_sent) {}
 
-  // The engine's time.
+  // Durations are on the engine's clock.
   void AddFirstToken(Duration since_arrival) { first_tokens_.push_back(since_arrival); }
   void AddTokenGap(Duration gap) { token_gaps_.push_back(gap); }
-  // Copies `due`. REQUIRES: `request` lives until Tell().
+  // Copies `due`. REQUIRES: `request` lives until Publish().
   void AddSent(std::string_view request, std::span<const TimePoint> due, TimePoint sent);
 
-  // Passes everything on.
-  void Tell();
+  // Passes all notes to the metrics, the history and `on_sent`, and drops them.
+  void Publish();
 
  private:
   struct Sent {
     std::string_view request;
-    std::size_t tokens = 0;  // the next ones of due_
+    std::size_t tokens = 0;  // number of its entries in due_
     TimePoint sent;
   };
 

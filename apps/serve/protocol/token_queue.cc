@@ -23,7 +23,7 @@ void TokenQueue::OnToken(const run::GeneratedToken& token) {
       held_ = token;
       return;
     }
-    bytes_ += sizeof(token) + token.alternatives.size() * sizeof(run::TokenLogprob);
+    bytes_ += sizeof(token) + token.alternatives.size() * sizeof(run::AlternativeToken);
     if (bytes_ > bytes_max_) {
       if (std::exchange(waiting_.overflowed, true)) return;
     } else {
@@ -57,8 +57,8 @@ void TokenQueue::Take(Taken& taken) {
 }
 
 void TokenQueue::Taken::Clear() {
-  // The memory goes from queue to queue. That of a slow reader must not: all would have as much in
-  // the end.
+  // The memory goes from queue to queue. A slow reader's is freed: otherwise all queues would grow
+  // as large in the end.
   if (tokens.capacity() > kTokensKept) {
     tokens = {};
   } else {

@@ -17,27 +17,27 @@ class TokenQueue final : public run::GenerationSink {
  public:
   struct Taken {
     std::vector<run::GeneratedToken> tokens;
-    std::optional<run::GenerationEnd> end;  // behind the tokens
+    std::optional<run::GenerationEnd> end;  // after the tokens
     bool overflowed = false;                // tokens were dropped: the answer cannot go on
 
     void Clear();  // keeps the memory of a few tokens
   };
 
-  // Which tokens may end an answer, so that the last token and the end are taken together.
+  // The tokens that may end an answer, so that the last token and the end are taken together.
   struct Last {
     std::int32_t max_tokens = 0;
     std::int32_t min_tokens = 0;
-    std::vector<std::int32_t> tokens;  // that end the answer beyond min_tokens
+    std::vector<std::int32_t> tokens;  // end tokens, after min_tokens
   };
 
-  // `wake` is called on the service's thread when there is something to take and nothing was
-  // before, and when the queue overflows. `bytes_max` bounds what waits.
+  // `wake` is called on the service's thread when the queue is no longer empty, when it overflows,
+  // and at the end. `bytes_max` bounds the waiting tokens.
   TokenQueue(Last last, std::size_t bytes_max, std::function<void()> wake);
 
   void OnToken(const run::GeneratedToken& token) override;
   void OnEnd(const run::GenerationEnd& end) override;
 
-  // From any thread. Replaces what is in `taken`, whose memory the queue goes on with.
+  // From any thread. Replaces the content of `taken`; the queue reuses its memory.
   void Take(Taken& taken);
   // From any thread.
   [[nodiscard]] bool overflowed();
@@ -45,9 +45,9 @@ class TokenQueue final : public run::GenerationSink {
  private:
   const Last last_;
   const std::size_t bytes_max_;
-  std::function<void()> wake_;  // empty behind the end: it may own who owns this queue
+  std::function<void()> wake_;  // empty after the end: it may own the owner of this queue
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   Taken waiting_;
   std::size_t bytes_ = 0;
   std::int32_t told_ = 0;

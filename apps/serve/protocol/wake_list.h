@@ -1,4 +1,4 @@
-// Who must look at what the service told, from the service's thread to one of the server's.
+// Passes the receivers of new tokens from the service's thread to one of the server's.
 #pragma once
 
 #include <array>
@@ -24,9 +24,9 @@ class WakeList {
     return !std::exchange(called_, true);
   }
 
-  // On the server's thread: calls `wake` with each of them, in order, and then `afterwards`, while
-  // it still holds all of them. In front of each call of `wake`, `ahead` gets those that are
-  // kAhead[stage] places further, with that stage. True: more were added meanwhile, and the caller
+  // On the server's thread: calls `wake` with each waker, in order, and then `afterwards`, while
+  // all of them are still held. Before each call of `wake`, calls `ahead` for each stage, with the
+  // waker that is kAhead[stage] places further. True: more were added meanwhile, and the caller
   // must see to it that WakeAll() is called again. Between two calls the thread can look after its
   // sockets.
   template <typename Ahead, typename Wake, typename Afterwards>
@@ -51,7 +51,7 @@ class WakeList {
  private:
   std::vector<std::shared_ptr<Waker>> awake_;  // of the server's thread; here for its memory
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<std::shared_ptr<Waker>> waiting_;
   bool called_ = false;  // WakeAll() is on its way
 };

@@ -72,7 +72,7 @@ void Answers::OnToken(RequestId id, std::int32_t token) {
 void Answers::OnInstant(const Instant& instant) {
   for (auto& [id, token] : tokens_) {
     token.due = instant.now;
-    if (Answer* const answer = answers_.Find(id)) Tell(*answer, std::move(token));
+    if (Answer* const answer = answers_.Find(id)) DeliverToken(*answer, std::move(token));
   }
   tokens_.clear();
   for (const Event& event : instant.events) {
@@ -113,16 +113,16 @@ void Answers::TakeStep(TimePoint now, const StepFinished& finished) {
 
 void Answers::Emit(TimePoint now, RequestId id, std::int32_t count) {
   Answer* const answer = answers_.Find(id);
-  // What was issued before an end was known is dropped.
+  // Drops tokens of steps that were issued before the end was known.
   if (answer == nullptr || answer->finish != FinishReason::kNone) return;
   for (std::int32_t i = 0; i < count; ++i) {
     GeneratedToken token{.token = emulated_->TokenAt(answer->emulated, answer->tokens), .due = now};
     emulated_->AddLogprobs(answer->emulated, answer->tokens, answer->request.logprobs, token);
-    Tell(*answer, std::move(token));
+    DeliverToken(*answer, std::move(token));
   }
 }
 
-void Answers::Tell(Answer& answer, GeneratedToken token) {
+void Answers::DeliverToken(Answer& answer, GeneratedToken token) {
   if (answer.tokens == 0) {
     counts_.prompt_tokens += static_cast<std::int64_t>(answer.request.prompt.size());
     counts_.cached_prompt_tokens += answer.cached_tokens;

@@ -1,4 +1,4 @@
-// The answers under way: passes tokens, and the ends of answers, to those who wait for them.
+// The answers under way: passes tokens and the ends of answers to their sinks.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ struct AcceptedRequest {
   RequestId id{};
   GenerationRequest request;
   std::shared_ptr<GenerationSink> sink;
-  EmulatedAnswer emulated;  // of an emulated model
-  std::uint64_t seed = 0;   // of a real one, if it samples
+  EmulatedAnswer emulated;  // for an emulated model
+  std::uint64_t seed = 0;   // for a real model that samples
 };
 
-// Only grow, but for reserved_tokens.
+// Counts that only grow, except reserved_tokens.
 struct AnswerCounts {
   std::int64_t prompt_tokens = 0;         // by first tokens
   std::int64_t cached_prompt_tokens = 0;  // of these, found in the prefix cache
@@ -46,8 +46,8 @@ struct AnswerCounts {
 // Add() is called from any thread, everything else by the thread of the world. As an observer it
 // must come before the RequestTracker that it listens to.
 //
-// The tokens of a real world come from the world itself (OnToken), before the instant that tells
-// the engine; those of an emulated one are counted from instants and plans.
+// Tokens of a real world come from the world itself (OnToken), before the instant that tells the
+// engine. Tokens of an emulated world are counted from instants and plans.
 class Answers final : public RunObserver,
                       public RunListener,
                       public exec::RealWorldListener,
@@ -59,7 +59,7 @@ class Answers final : public RunObserver,
   // REQUIRES: ids rise; before the world hears of the request.
   void Add(AcceptedRequest accepted);
 
-  // The world ends: so do all answers, also of requests that it has not heard of.
+  // Ends all answers because the world ends, also of requests that it has not heard of.
   void AbortAll();
 
   [[nodiscard]] const AnswerCounts& counts() const { return counts_; }
@@ -87,11 +87,11 @@ class Answers final : public RunObserver,
     std::vector<GeneratedToken> held = {};  // until the batch has ended
   };
 
-  // Moves it from the accepted requests to the open answers.
+  // Moves a request from the accepted ones to the open answers.
   Answer& Open(RequestId id);
   void TakeStep(TimePoint now, const StepFinished& finished);
   void Emit(TimePoint now, RequestId id, std::int32_t count);
-  void Tell(Answer& answer, GeneratedToken token);
+  void DeliverToken(Answer& answer, GeneratedToken token);
   void LeaveQueue(Answer& answer);
   [[nodiscard]] EndReason ReasonOf(const Answer& answer, RequestStatus status) const;
 
@@ -101,7 +101,7 @@ class Answers final : public RunObserver,
   IdWindow<Answer> answers_;
   std::vector<RingQueue<const StepPlan*>> in_flight_;         // by replica, of an emulated world
   std::vector<std::pair<RequestId, GeneratedToken>> tokens_;  // of a real world's next instant
-  GeneratedToken next_;  // of a real world: what is known of it before OnToken
+  GeneratedToken next_;  // of a real world: the logprobs that come before OnToken
   AnswerCounts counts_;
 
   std::mutex mutex_;  // guards the member below

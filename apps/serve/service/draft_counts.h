@@ -6,7 +6,7 @@
 
 namespace twin::run {
 
-// Adds the drafts that the step verified. Those of prefills are padding and do not count.
+// Adds the drafts that the step verified. Drafts of prefills are padding and do not count.
 void CountDrafts(const EndedStep& step, DraftCounts& counts);
 
 }  // namespace twin::run

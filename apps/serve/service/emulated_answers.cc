@@ -15,7 +15,7 @@ bool Contains(const std::vector<std::int32_t>& tokens, std::int32_t token) {
   return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
-// Names all tokens so far and the next one.
+// The name of a sequence of tokens: its name so far, extended by the next token.
 std::uint64_t Extend(std::uint64_t content, std::int32_t token) {
   return MixWords(content, static_cast<std::uint64_t>(token) + 1);
 }
@@ -56,7 +56,7 @@ EmulatedAnswer EmulatedModel::Plan(const GenerationRequest& request, std::uint64
 std::int32_t EmulatedModel::DrawLength(const GenerationRequest& request, std::uint64_t seed) const {
   if (!lengths_ || request.ignore_eos) return request.max_tokens;
   Random random(seed, "length");
-  // Behind min_tokens, one more ends the answer.
+  // The token that ends the answer comes after min_tokens tokens.
   return std::min(std::max(lengths_->Draw(random), request.min_tokens + 1), request.max_tokens);
 }
 

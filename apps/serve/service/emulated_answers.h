@@ -1,4 +1,4 @@
-// What an emulated model says: tokens from a seeded generator, up to an end that is drawn, too.
+// Answers of an emulated model: tokens from a seeded generator, up to an end that is drawn, too.
 #pragma once
 
 #include <cstdint>

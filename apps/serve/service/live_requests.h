@@ -43,7 +43,7 @@ class LiveRequests final : public ArrivalSource {
 
  private:
   std::optional<TracedRequest> front_;  // of the world's thread
-  mutable std::mutex mutex_;            // guards what follows
+  mutable std::mutex mutex_;            // guards the members below
   std::deque<TracedRequest> queue_;
   bool closed_ = false;
 };

@@ -63,7 +63,7 @@ std::optional<TgiBatches> TgiBatchesOf(const Deployment& deployment) {
                      });
 }
 
-// What both kinds of systems have in common.
+// The parts of the description that both kinds of systems share.
 ServedModel Describe(const Deployment& deployment) {
   const ExperimentConfig& config = deployment.config;
   const std::filesystem::path name(config.system.model);
@@ -131,7 +131,7 @@ class EmulatedSystem final : public ServedSystem {
   }
 
  private:
-  // Real clients have a boundary of their own.
+  // Real clients have delays of their own.
   static ExperimentConfig WithoutBoundary(ExperimentConfig config) {
     config.system.boundary = sim::BoundaryConfig{};
     return config;
@@ -147,7 +147,7 @@ class EmulatedSystem final : public ServedSystem {
   std::optional<LatenessMeter> lateness_;
 };
 
-// Passes measured times and tokens to those who want them.
+// Passes measured times to the totals of parts, and tokens to the answers.
 class MeasuredSteps final : public exec::RealWorldListener {
  public:
   MeasuredSteps(PartTotals& parts, Answers& answers) : parts_(parts), answers_(answers) {}
@@ -251,7 +251,7 @@ class RealSystem final : public ServedSystem {
   std::optional<MeasuredSteps> listener_;
   MachineLoadMeter load_;
   exec::LapTimer::Clock::time_point start_;
-  std::optional<exec::RealWorld> world_;  // the last member: its threads borrow the others
+  std::optional<exec::RealWorld> world_;  // last: its threads borrow the other members
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ class ServedSystem {
   virtual ~ServedSystem() = default;
 
   [[nodiscard]] virtual const Deployment& deployment() const = 0;
-  // What Service::model() says of it.
+  // The description for Service::model().
   [[nodiscard]] virtual ServedModel model() const = 0;
   // Null if the model is real.
   [[nodiscard]] virtual const EmulatedModel* emulated() const = 0;
@@ -43,15 +43,15 @@ class ServedSystem {
   virtual void Wake() = 0;
   virtual void Stop() = 0;
   [[nodiscard]] virtual TimePoint now() const = 0;
-  // After the world has ended: whether Stop() ended it before everything was served.
+  // After the world has ended: true if Stop() ended it before everything was served.
   [[nodiscard]] virtual bool stopped_early() const = 0;
 
-  // Of an emulated world, on its thread.
+  // For emulated worlds, on the world's thread; other worlds are never late.
   [[nodiscard]] virtual Duration lateness() const { return Duration{0}; }
   [[nodiscard]] virtual RunListener* lateness_meter() { return nullptr; }
   [[nodiscard]] virtual std::int64_t late_steps() const { return 0; }
 
-  // After the world has ended: what the summary and the provenance say more.
+  // After the world has ended: its additions to the summary and to the provenance.
   virtual Summary Finish() = 0;
   [[nodiscard]] virtual std::optional<RealProvenance> provenance() const { return std::nullopt; }
 };

@@ -1,8 +1,8 @@
-// What the protocols of the serving front need of a system that generates text: the interface
-// between the routes (apps/serve/) and an engine with its world (apps/serve/service/).
+// The interface between the routes of the serving front (apps/serve/) and an engine with its world
+// (apps/serve/service/), which generates text.
 //
-// A request crosses it as token ids: tokenizers, chat templates and stop strings belong to the
-// front, as they do in vLLM, and the engine sees what its policy may see.
+// A request crosses it as token ids. Tokenizers, chat templates and stop strings belong to the
+// front, as they do in vLLM.
 #pragma once
 
 #include <cstddef>
@@ -29,16 +29,16 @@ struct Sampling {
   bool operator==(const Sampling&) const = default;
 };
 
-// Tokens that may end an answer with min_tokens. An emulated model has no such limit.
+// The most tokens that may end an answer with min_tokens. An emulated model has no such limit.
 inline constexpr std::size_t kMinTokensEndsMax = 8;
 
-// A request for one answer, with everything checked that does not depend on the state of the
-// system. A request for `n` answers is n of these.
+// A request for one answer. The front has checked everything that does not depend on the state of
+// the system. A client's request for `n` answers is n of these.
 struct GenerationRequest {
   std::vector<std::int32_t> prompt;  // token ids, at least one
   std::int32_t max_tokens = 1;       // >= 1; prompt + max_tokens <= max_model_length
-  // None of these tokens is an end token or a stop token. REQUIRES of a real model: 0, or it has at
-  // most kMinTokensEndsMax of both together.
+  // The first min_tokens tokens are no end tokens and no stop tokens. REQUIRES for a real model: 0,
+  // or it has at most kMinTokensEndsMax of both together.
   std::int32_t min_tokens = 0;
   bool ignore_eos = false;                   // the answer has max_tokens tokens
   std::vector<std::int32_t> stop_token_ids;  // end the answer; the token counts
@@ -47,18 +47,18 @@ struct GenerationRequest {
   std::int32_t priority = 0;  // smaller = more important
   std::uint32_t tenant = 0;
   std::uint64_t session = 0;     // 0 = none
-  std::uint64_t cache_salt = 0;  // requests share cached prefixes only with those of equal salt
+  std::uint64_t cache_salt = 0;  // cached prefixes are shared by requests of equal salt only
 };
 
-struct TokenLogprob {
+struct AlternativeToken {
   std::int32_t token = 0;
   float logprob = 0;
 };
 
 struct GeneratedToken {
   std::int32_t token = 0;
-  float logprob = 0;                            // if asked for
-  std::vector<TokenLogprob> alternatives = {};  // if asked for, the most likely one first
+  float logprob = 0;                                // if asked for
+  std::vector<AlternativeToken> alternatives = {};  // if asked for, the most likely one first
   TimePoint due = {};  // when the engine had the token, on the service's clock
 };
 
@@ -97,13 +97,13 @@ class GenerationSink {
 
 enum class GenerationId : std::uint32_t {};
 
-// Why a request was not accepted. It is in the record nevertheless, as an arrival that was refused.
+// Why a request was not accepted. The record has it nevertheless, as an arrival that was refused.
 enum class Refusal : std::uint8_t {
-  kQueueFull,  // of waiting requests or of their prompt tokens; try again later
+  kQueueFull,  // too many waiting requests, or prompt tokens of them; try again later
   kDraining,   // the service ends
 };
 
-// Why a front ends a request before its answer is complete. Both are events of the record, at a
+// Why a front ends a request before its answer is complete. The record has it as an event at a
 // boundary of steps.
 enum class CancelReason : std::uint8_t {
   kClientLeft,
@@ -123,8 +123,8 @@ class StepListener {
     std::int64_t decode_tokens = 0;
     std::int64_t requests = 0;
     std::int64_t admitted = 0;  // requests that came from the queue with this step
-    std::int64_t running = 0;   // requests in the batch, those included
-    // Of an emulated step, on the wall clock: when its results were told - when they were due.
+    std::int64_t running = 0;   // requests in the batch, with the admitted ones
+    // Emulated worlds: wall clock from when results were due until they were told.
     Duration lateness{0};
   };
   virtual void OnStep(const Step& step) = 0;
@@ -149,7 +149,7 @@ class Service {
   // One listener at most; set before the first Submit(). Borrowed.
   virtual void SetStepListener(StepListener* listener) = 0;
 
-  // Refuses new requests from now on; those accepted run on.
+  // Refuses new requests from now on. Accepted requests run on.
   virtual void Drain() = 0;
   // Bytes of the run's record so far, complete up to the latest flush; empty if none is written.
   [[nodiscard]] virtual std::string Record() const = 0;

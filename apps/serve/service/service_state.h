@@ -1,4 +1,4 @@
-// What a service says of itself: its model, and how far it is.
+// The description of a service: its model and its state.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ServedModel {
   std::int32_t vocabulary = 0;
   std::int32_t max_model_length = 0;  // prompt + output tokens
   std::vector<std::int32_t> end_tokens;
-  std::string model_directory;   // with tokenizer.json and so on; empty if there is none
+  std::string model_directory;   // has tokenizer.json and so on; empty if there is none
   bool samples = false;          // temperature and its fellows choose tokens; else they are ignored
   bool emulated = false;         // tokens are drawn from a generator
   bool uses_priorities = false;  // the policy reads GenerationRequest::priority
@@ -33,7 +33,7 @@ struct ServedModel {
   std::int64_t blocks = 0;      // KV blocks of one replica
   double speed = 1;             // of an emulated clock: engine seconds per wall second
   std::string resolved_config;  // the experiment as it runs, in text format
-  std::int32_t drafts_max = 0;  // that a step verifies of a request; 0 = no speculation
+  std::int32_t drafts_max = 0;  // per request and step; 0 = no speculation
   std::optional<TgiBatches> tgi = std::nullopt;  // of TGI's policies
 };
 
@@ -45,7 +45,7 @@ struct DraftCounts {
   std::vector<std::int64_t> accepted_at = {};  // by place in the list, up to the longest one
 };
 
-// Counters only grow, gauges are those after the latest step.
+// Counters only grow. Gauges are values after the latest step.
 struct ServiceState {
   TimePoint now;
   bool ready = false;  // false again once the service has ended, or failed

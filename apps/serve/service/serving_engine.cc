@@ -18,19 +18,21 @@
 #include "apps/serve/service/draft_counts.h"
 #include "apps/serve/service/live_requests.h"
 #include "apps/serve/service/served_system.h"
+#include "config/record_file.h"
 #include "core/check.h"
 #include "core/hash.h"
 #include "core/input_error.h"
 #include "run/config_warnings.h"
 #include "run/deployed_groups.h"
 #include "run/record/recording_world.h"
+#include "run/record/request_tracker.h"
 #include "run/run_files.h"
 #include "sched/serve.h"
 
 namespace twin::run {
 namespace {
 
-// Calls somebody before each wait, when everything of the latest instant has been planned.
+// Calls `before_wait` before each wait, when all work of the latest instant has been planned.
 class LoopWorld final : public World {
  public:
   LoopWorld(World& inner, std::function<void()> before_wait)
@@ -103,14 +105,14 @@ class LiveService final : public ServingEngine, private RunListener {
   std::optional<RunMetrics> metrics_;
   std::atomic<StepListener*> step_listener_ = nullptr;
   std::atomic<std::uint64_t> submitted_ = 0;  // numbers requests for their seeds
-  AnswerCounts told_;                         // to the bound of the queue; of the world's thread
-  ServiceState latest_;                       // of the world's thread
+  AnswerCounts told_;    // already subtracted from waiting_; of the world's thread
+  ServiceState latest_;  // of the world's thread
   std::exception_ptr failure_;
   bool interrupted_ = false;  // answers were aborted
   bool commenced_ = false;    // Commence() was called
   bool finished_ = false;     // Finish() was called
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable ended_changed_;
   std::uint32_t next_id_ = 0;
   std::int64_t waiting_ = 0;  // accepted, and not carried by a step yet
@@ -121,7 +123,7 @@ class LiveService final : public ServingEngine, private RunListener {
   bool ended_ = false;
   ServiceState state_;
 
-  std::thread thread_;  // the last member: it uses all others
+  std::thread thread_;  // last: it uses all other members
 };
 
 LiveService::LiveService(std::unique_ptr<ServedSystem> system, const ServingOptions& options,
@@ -130,7 +132,7 @@ LiveService::LiveService(std::unique_ptr<ServedSystem> system, const ServingOpti
       options_(options),
       control_(control),
       model_(system_->model()),
-      kv_blocks_(KvBlocksOf(EnginesOf(system_->deployment()))),
+      kv_blocks_(KvBlocksOf(system_->deployment().engines())),
       answers_(system_->emulated(), system_->deployment().traits.delivery, model_.end_tokens) {
   const Deployment& deployment = system_->deployment();
   for (const std::string& warning : WarningsOf(deployment)) control.OnWarning(warning);
@@ -181,7 +183,7 @@ void LiveService::Run(World& world) {
   }
   {
     const std::lock_guard lock(mutex_);
-    draining_ = true;  // nobody is accepted whom nobody would serve
+    draining_ = true;  // nothing would serve new requests
   }
   interrupted_ = metrics_->tracker().live() > 0;
   answers_.AbortAll();
@@ -214,7 +216,7 @@ void LiveService::BeforeWait() {
     told_ = counts;
     refused.swap(unwritten_);
     state_ = latest_;
-    // Preempted requests wait, too; accepted ones do before the engine has heard of them.
+    // Preempted requests wait, too. So do accepted requests that the engine has not heard of.
     state_.waiting = std::max<std::int64_t>(load.waiting + load.swapped, waiting_);
   }
   WriteRefusals(refused);

@@ -1,6 +1,6 @@
 // A scheduler that serves requests of other threads in a real or an emulated world.
 //
-// A thread of its own runs the serving loop (sched/serve.h); everything else hands it requests and
+// A thread of its own runs the serving loop (sched/serve.h). Other threads hand it requests and
 // cancellations, which become events of the world at the next boundary of steps. The run is
 // recorded like any other, so that it can be replayed, compared with its simulation, and made a
 // trace.
@@ -29,28 +29,28 @@ struct ServingOptions {
   // complete up to the latest flush even if the process is killed. Empty: nothing is written.
   std::filesystem::path out = {};
   std::vector<std::string> command_line = {};  // for provenance.json
-  // Requests that no step has carried yet, and their prompt tokens; more are refused.
+  // Bounds on requests that no step has carried yet, and on their prompt tokens; more are refused.
   std::int64_t waiting_requests_max = 1024;
   std::int64_t waiting_prompt_tokens_max = 4'000'000;
   // The tokens that an emulated world draws from; empty: the whole vocabulary.
   std::vector<std::int32_t> drawn_tokens = {};
-  // Of an emulated model, whose configuration has none; the first one is told as the last token of
-  // an answer that ends before max_tokens.
+  // End tokens of an emulated model, whose configuration has none. The first one is told as the
+  // last token of an answer that ends before max_tokens.
   std::vector<std::int32_t> end_tokens = {};
   // The clock of an emulated world, borrowed; null: the steady clock of this machine.
   sim::WallClock* clock = nullptr;
 };
 
-// The calls of Service come from any threads, the others from one.
+// The functions of Service may be called from any thread, the functions below from one thread.
 class ServingEngine : public Service {
  public:
-  // The service can be reached: its run directory takes the place of an earlier one. Without this
-  // call, the earlier one comes back if the service goes without Finish(). Throws
-  // std::system_error.
+  // Says that the service can be reached: its run directory replaces an earlier one for good.
+  // Without this call, the earlier one comes back if the service is destroyed without Finish().
+  // Throws std::system_error.
   virtual void Commence() = 0;
 
-  // Waits until every accepted request has ended, after Drain(), or until something has ended the
-  // service early (a disk that is full); false if that takes longer than `patience`.
+  // After Drain(): waits until every accepted request has ended, or until something has ended the
+  // service early (a disk that is full). False if that takes longer than `patience`.
   virtual bool AwaitDrained(std::chrono::milliseconds patience) = 0;
 
   // Ends the service: answers that have not ended do so with EndReason::kAborted. Completes the run

@@ -106,8 +106,8 @@ AddedTokens::AddedTokens(const JsonPart& file, const BpeModel& model,
     file.RefuseField("added_tokens", fmt::format("allowed are {}", kAddedTokensMax));
   }
   for (const JsonPart& part : parts) Read(part, model);
-  // The matchers borrow the tokens, which do not move from now on. Of two that look the same once
-  // normalized, a special one is found.
+  // The matchers borrow the tokens, which do not move from now on. Special tokens are added first,
+  // so that one of them is found if two tokens are equal once normalized.
   for (const bool special : {true, false}) {
     for (const AddedToken& token : tokens_) {
       if (token.special != special) continue;
@@ -134,8 +134,9 @@ void AddedTokens::Read(const JsonPart& part, const BpeModel& model) {
   if (token.content.size() > kContentBytesMax) {
     part.RefuseField("content", fmt::format("allowed are {} bytes", kContentBytesMax));
   }
-  // Hugging Face tokenizers number added tokens themselves: those that the vocabulary has as it
-  // does, the others from its size on. A file with other ids would mean other tokens there.
+  // Hugging Face tokenizers number added tokens themselves. A token that the vocabulary has keeps
+  // its id; new tokens are numbered from the vocabulary's size on. A file with other ids would mean
+  // other tokens there.
   const std::optional<TokenId> known = model.Find(token.content);
   if (!known) next_id_ = std::max(next_id_, static_cast<TokenId>(model.token_count()));
   const TokenId expected = known ? *known : next_id_;

@@ -18,9 +18,9 @@ namespace twin::text {
 struct AddedToken {
   TokenId id;
   std::string content;
-  bool single_word;  // only between characters that are no part of words
+  bool single_word;  // found only between characters that are no part of words
   bool lstrip;       // takes white space before it
-  bool rstrip;       // takes white space behind it
+  bool rstrip;       // takes white space after it
   bool normalized;   // found in normalized text, with its content normalized too
   bool special;      // left out by skip_special_tokens
 };
@@ -31,7 +31,8 @@ struct TextPart {
   std::optional<TokenId> token;
 };
 
-// Finds a set of strings, the leftmost first, the longest of those that begin at the same place.
+// Finds a set of strings, the leftmost first. The longest of strings that begin at the same place
+// is found.
 class AddedTokenMatcher {
  public:
   AddedTokenMatcher();
@@ -68,21 +69,21 @@ class AddedTokens {
   AddedTokens(const AddedTokens&) = delete;
   AddedTokens& operator=(const AddedTokens&) = delete;
 
-  // Those that are found before normalization, and those found after it.
+  // Finders of the tokens in a text before its normalization, and in the normalized text.
   [[nodiscard]] const AddedTokenMatcher& raw() const { return raw_; }
   [[nodiscard]] const AddedTokenMatcher& normalized() const { return normalized_; }
 
   // nullptr if no added token has the id.
   [[nodiscard]] const AddedToken* Find(TokenId id) const;
   [[nodiscard]] const AddedToken* Find(std::string_view content) const;
-  // All of them, in the order of the file.
+  // All added tokens, in the order of the file.
   [[nodiscard]] const std::vector<AddedToken>& tokens() const { return tokens_; }
 
  private:
   void Read(const JsonPart& part, const BpeModel& model);
 
   std::vector<AddedToken> tokens_;
-  TokenId next_id_ = 0;  // of a token that the vocabulary lacks, unless that is larger
+  TokenId next_id_ = 0;  // lowest id that a token which the vocabulary lacks may have
   std::unordered_map<TokenId, std::size_t> by_id_;
   std::unordered_map<std::string, std::size_t> by_content_;
   AddedTokenMatcher raw_;

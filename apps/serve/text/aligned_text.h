@@ -1,5 +1,5 @@
-// A part of a text on its way through normalizers and pre-tokenizers, with where its bytes are
-// from.
+// A part of a text on its way through normalizers and pre-tokenizers, with the origin of its
+// bytes.
 #pragma once
 
 #include <string>
@@ -30,19 +30,19 @@ class AlignedText {
   friend class TextRewrite;
   AlignedText(bool tracked, std::size_t begin) : tracked_(tracked), begin_(begin) {}
 
-  // What steps may make of a part with so many bytes.
+  // The longest text that steps may make of a part with `bytes` bytes.
   static std::size_t BytesMaxOf(std::size_t bytes) { return 16 * bytes + 64; }
 
   std::string text_;
   std::size_t bytes_max_ = BytesMaxOf(0);
   bool tracked_;
-  std::size_t begin_;          // of the part, in the original; untracked, exact for 0 only
+  std::size_t begin_;          // of the part, in the original; exact only if 0 or tracked
   std::vector<Span> origins_;  // of each byte, if tracked
 };
 
-// Builds the successor of a text, from left to right. Throws InputError (data) where that is more
-// than 16 times as long as the part of the original text, and 64 bytes: no tokenizer needs that,
-// and a few replacements in a row can ask for any length.
+// Builds the successor of a text, from left to right. Throws InputError (data) if it becomes longer
+// than 16 times the part of the original text plus 64 bytes. No tokenizer needs that, but a few
+// replacements in a row can ask for any length.
 class TextRewrite {
  public:
   explicit TextRewrite(const AlignedText& source)
@@ -50,11 +50,11 @@ class TextRewrite {
     result_.bytes_max_ = source.bytes_max_;
   }
 
-  // Bytes `part` of the source.
+  // Appends bytes `part` of the source.
   void Keep(Span part);
-  // New text in place of `part` of the source, all of it from the last character of that part.
+  // Appends new text in place of `part` of the source. Its origin is the last character of `part`.
   void Replace(Span part, std::string_view text);
-  // New text that is from the first character of `part` of the source.
+  // Appends new text whose origin is the first character of `part` of the source.
   void AddFrom(Span part, std::string_view text);
 
   [[nodiscard]] std::size_t size() const { return result_.text_.size(); }

@@ -1,10 +1,11 @@
 // Byte pair encoding: turns words into the tokens of a vocabulary by merging neighbours.
 //
 // A word starts as its characters (as its bytes in byte-level vocabularies). As long as two
-// neighbours are a merge of the vocabulary, those of the merge that is listed first become one
-// token; of equal ones, the leftmost (Sennrich, Haddow, Birch, ACL 2016).
+// neighbours are a merge of the vocabulary, the two whose merge is listed first become one token;
+// of equal merges, the leftmost (Sennrich, Haddow, Birch, ACL 2016).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,10 +14,12 @@
 #include <vector>
 
 #include "apps/serve/text/json_part.h"
-#include "apps/serve/text/pair_table.h"
-#include "apps/serve/text/tokenizer_json.h"
+#include "apps/serve/text/tokenizer.h"
+#include "core/hash.h"
 
 namespace twin::text {
+
+struct TokenizerJson;
 
 // A token and how many bytes of its word it stands for.
 struct WordToken {
@@ -24,10 +27,57 @@ struct WordToken {
   std::uint32_t bytes;
 };
 
+// The merges of a vocabulary: from two neighbouring tokens to the token that they become. A hash
+// table with linear probing, at most half full: merging asks it once per pair of neighbours, which
+// costs about one access to memory.
+class PairTable {
+ public:
+  struct Merge {
+    std::uint32_t rank = kNoMerge;  // smaller merges first
+    TokenId merged = -1;
+  };
+  static constexpr std::uint32_t kNoMerge = UINT32_MAX;
+
+  // An empty table for up to `size` merges.
+  explicit PairTable(std::size_t size = 0);
+
+  // A later merge of the same pair replaces the earlier one. REQUIRES: ids >= 0, merge.rank is not
+  // kNoMerge, and the table has room.
+  void Insert(TokenId left, TokenId right, Merge merge);
+
+  // rank is kNoMerge if the two do not merge.
+  [[nodiscard]] Merge Find(TokenId left, TokenId right) const {
+    const std::uint64_t key = KeyOf(left, right);
+    for (std::size_t slot = SlotOf(key);; slot = (slot + 1) & mask_) {
+      if (slots_[slot].key == key) return slots_[slot].merge;
+      if (slots_[slot].key == kFree) return {};
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kFree = UINT64_MAX;
+  struct Slot {
+    std::uint64_t key = kFree;
+    Merge merge;
+  };
+
+  static std::uint64_t KeyOf(TokenId left, TokenId right) {
+    return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
+           static_cast<std::uint32_t>(right);
+  }
+  [[nodiscard]] std::size_t SlotOf(std::uint64_t key) const {
+    return static_cast<std::size_t>(MixWords(key, 0)) & mask_;
+  }
+
+  std::vector<Slot> slots_;
+  std::size_t mask_;
+  std::size_t used_ = 0;
+};
+
 // Immutable and thread-safe.
 class BpeModel {
  public:
-  // Takes the lists of `json` over; `part` is the object "model". Throws InputError (data) for
+  // Moves the lists out of `json`; `part` is the object "model". Throws InputError (data) for
   // other kinds of models, settings that are not supported, and lists that do not fit together.
   BpeModel(TokenizerJson& json, const JsonPart& part, bool byte_level);
   BpeModel(const BpeModel&) = delete;
@@ -64,9 +114,9 @@ class BpeModel {
   std::optional<TokenId> unknown_;
   std::vector<std::string> spellings_;  // by id; empty for ids without a token
   std::unordered_map<std::string_view, TokenId> ids_;
-  // Whole words with a token, if these are not merged. The bytes they stand for.
+  // Tokens of whole words by the bytes of the word. Empty unless ignore_merges.
   std::unordered_map<std::string, TokenId> whole_words_;
-  std::vector<TokenId> byte_tokens_;  // of byte-level symbols, or of byte fallback; -1 for none
+  std::vector<TokenId> byte_tokens_;  // by byte, for byte_level or byte_fallback; -1 = no token
   PairTable merges_;
 };
 

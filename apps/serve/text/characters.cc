@@ -48,7 +48,7 @@ constexpr std::array<std::array<char32_t, 2>, 13> kStandIns = {{
     {0x09FA, 0x10137},  // So
 }};
 
-// One bit per 256 characters: almost every character is known, and this says so quickly.
+// One bit per 256 characters: a quick test, because almost no character has changed.
 const std::bitset<0x1100>& PagesWithChanges() {
   static const auto pages = [] {
     std::bitset<0x1100> result;
@@ -103,7 +103,7 @@ char32_t KnownCharacter(char32_t c, int version) {
 std::optional<std::string> WithKnownCharacters(std::string_view text, int version) {
   std::optional<std::string> known;
   for (std::size_t at = 0; at < text.size();) {
-    // No character below U+0800 has changed; those begin with bytes below E0.
+    // No character below U+0800 has changed: the ones with a first byte below E0.
     if (static_cast<unsigned char>(text[at]) < 0xE0) {
       ++at;
       continue;
@@ -128,7 +128,8 @@ bool HasStandIns(char32_t first, char32_t last) {
 
 bool IsWhiteSpace(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)) != 0; }
 
-// Hugging Face's step Digits reads the tables of Unicode 17, which the patterns do not.
+// The two ranges are numeric since Unicode 17, whose tables Hugging Face's step Digits reads; its
+// patterns do not.
 bool IsNumeric(char32_t c) {
   if ((c >= 0x11DE0 && c <= 0x11DE9) || (c >= 0x16FF4 && c <= 0x16FF6)) return true;
   return (U_GET_GC_MASK(static_cast<UChar32>(KnownToIcu(c))) & U_GC_N_MASK) != 0;

@@ -1,7 +1,7 @@
-// Properties of characters as Hugging Face tokenizers know them: those of Unicode 16.
+// Properties of characters in Unicode 16, which Hugging Face tokenizers use.
 //
-// PCRE2 and ICU can be built with older Unicode tables. A character that these do not know, or know
-// under another category, is looked up under a stand-in: a character of the same category and of
+// PCRE2 and ICU can be built with older Unicode tables. A character that older tables lack, or have
+// in another category, is looked up under a stand-in: a character of the same category and of
 // the same length in UTF-8 that all versions know.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace twin::text {
 
 // Versions of Unicode are written as 10 * major + minor: 160 is 16.0.
-int PatternUnicodeVersion();  // of PCRE2
+int PatternUnicodeVersion();  // the version of PCRE2's tables
 
 // `c`, or its stand-in for a library with tables of Unicode `version` (14.0 or newer).
 char32_t KnownCharacter(char32_t c, int version);

@@ -12,7 +12,7 @@
 
 namespace twin::text {
 
-// What a chat request says about its prompt, in the fields of OpenAI's and vLLM's routes.
+// The prompt of a chat request, in the fields of OpenAI's and vLLM's routes.
 struct ChatPrompt {
   // Objects with `role` and `content`: a text, null, or a list of parts of type text.
   nlohmann::ordered_json messages;
@@ -25,25 +25,26 @@ struct ChatPrompt {
   bool continue_final_message = false;
 };
 
-// Immutable: Render() can be called from several threads. Differences to vLLM 0.33 and transformers
-// 5.23: none are known for text, but that a template outside the subset of text/template is
+// Immutable: Render() can be called from several threads. Renders text as vLLM 0.33 and
+// transformers 5.23 do. The one known difference: templates outside the subset of text/template are
 // refused.
 class ChatTemplate {
  public:
-  // From a model's directory: chat_template.jinja, else the field chat_template of
-  // tokenizer_config.json: a template, or a list of named ones, of which requests with tools take
-  // "tool_use" and all others "default". Special tokens come from tokenizer_config.json. Throws
-  // InputError (usage) if there is no template, or one outside the subset.
+  // The template of a model's directory: chat_template.jinja, else the field chat_template of
+  // tokenizer_config.json. The field is a template, or a list of named ones. Requests with tools
+  // then take "tool_use" if the list has it, all other requests "default". Special tokens come from
+  // tokenizer_config.json. Throws InputError (usage) if there is no template, or one outside the
+  // subset.
   static ChatTemplate OfModel(const std::filesystem::path& directory);
 
   // One of NamesOfTemplates(), with the special tokens of a model, which may be {}: an object such
   // as {"bos_token": "<s>"}.
   static ChatTemplate Named(std::string_view name, nlohmann::ordered_json special_tokens);
 
-  // From the template's text; `where` stands in messages.
+  // The template with this text; `where` stands in messages.
   ChatTemplate(std::string source, std::string where, nlohmann::ordered_json special_tokens);
 
-  // Replaces the system's local time, which strftime_now() prints.
+  // Replaces the clock of strftime_now(), by default the system's local time.
   void SetClock(jinja::LocalClock clock) { clock_ = std::move(clock); }
 
   // Throws InputError (data); its message is the text of an answer with status 400.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "apps/serve/text/byte_alphabet.h"
@@ -69,13 +70,50 @@ class HfDetokenizer : public Detokenizer {
 
 }  // namespace
 
+// Remembers the tokens of words, because texts repeat words. Belongs to one model and one thread at
+// a time. Starts anew when full, which bounds its size and drops words that no longer come.
+class HfTokenizer::WordCache {
+ public:
+  static constexpr std::size_t kWordsMax = 10'000;
+  static constexpr std::size_t kWordBytesMax = 256;
+
+  // Appends the tokens of `word` to `tokens`.
+  void Encode(const BpeModel& model, std::string_view word, std::vector<WordToken>& tokens);
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view word) const {
+      return std::hash<std::string_view>()(word);
+    }
+  };
+  std::unordered_map<std::string, std::vector<WordToken>, Hash, std::equal_to<>> words_;
+};
+
+void HfTokenizer::WordCache::Encode(const BpeModel& model, std::string_view word,
+                                    std::vector<WordToken>& tokens) {
+  if (word.size() > kWordBytesMax) {
+    model.Encode(word, tokens);
+    return;
+  }
+  const auto known = words_.find(word);
+  if (known != words_.end()) {
+    tokens.insert(tokens.end(), known->second.begin(), known->second.end());
+    return;
+  }
+  const auto first = static_cast<std::ptrdiff_t>(tokens.size());
+  model.Encode(word, tokens);
+  if (words_.size() >= kWordsMax) words_.clear();
+  words_.emplace(word, std::vector<WordToken>(tokens.begin() + first, tokens.end()));
+}
+
 // Encodes one text.
 class HfTokenizer::Encoder {
  public:
   Encoder(const HfTokenizer& tokenizer, std::string_view text, bool with_offsets, WordCache& cache)
       : tokenizer_(tokenizer), text_(text), with_offsets_(with_offsets), cache_(cache) {}
 
-  // Offsets are in bytes of the text.
+  // The result's `characters` are in bytes of the text.
   Encoding Run() {
     const MatchTime limit(text_.size());
     for (const TextPart& part : tokenizer_.added_.raw().Cut(text_)) {
@@ -177,7 +215,7 @@ HfTokenizer::HfTokenizer(TokenizerJson json, const std::string& where)
     const std::string* spelling = SpellingOf(static_cast<TokenId>(id));
     if (spelling != nullptr) longest_token_ = std::max(longest_token_, spelling->size());
   }
-  for (const auto* ids : {&post_processor_.before(), &post_processor_.behind()}) {
+  for (const auto* ids : {&post_processor_.before(), &post_processor_.after()}) {
     for (const TokenId id : *ids) {
       if (SpellingOf(id) == nullptr) {
         file.RefuseField("post_processor", fmt::format("its id {} has no token", id));
@@ -187,12 +225,14 @@ HfTokenizer::HfTokenizer(TokenizerJson json, const std::string& where)
   if (model_.MayCutBefore(kMetaspaceCharacter)) cut_before_ = kMetaspaceCharacter;
 }
 
+HfTokenizer::~HfTokenizer() = default;
+
 const std::string* HfTokenizer::SpellingOf(TokenId id) const {
   const AddedToken* added = added_.Find(id);
   return added != nullptr ? &added->content : model_.Spelling(id);
 }
 
-std::unique_ptr<WordCache> HfTokenizer::BorrowCache() const {
+std::unique_ptr<HfTokenizer::WordCache> HfTokenizer::BorrowCache() const {
   const std::lock_guard lock(caches_lock_);
   if (caches_.empty()) return std::make_unique<WordCache>();
   std::unique_ptr<WordCache> cache = std::move(caches_.back());
@@ -226,13 +266,13 @@ Encoding HfTokenizer::EncodeText(std::string_view text, bool add_special_tokens,
   }
   if (!add_special_tokens) return encoding;
   const auto& before = post_processor_.before();
-  const auto& behind = post_processor_.behind();
+  const auto& after = post_processor_.after();
   encoding.ids.insert(encoding.ids.begin(), before.begin(), before.end());
-  encoding.ids.insert(encoding.ids.end(), behind.begin(), behind.end());
+  encoding.ids.insert(encoding.ids.end(), after.begin(), after.end());
   if (with_offsets) {
     auto& spans = encoding.characters;
     spans.insert(spans.begin(), before.size(), Span());
-    spans.insert(spans.end(), behind.size(), Span());
+    spans.insert(spans.end(), after.size(), Span());
   }
   return encoding;
 }
@@ -241,7 +281,7 @@ void HfTokenizer::TrimSpaces(std::string_view text, const std::vector<Span>& byt
                              Encoding& encoding) const {
   const std::string_view space = SpellingOfByte(' ');
   for (std::size_t k = 0; k < encoding.ids.size(); ++k) {
-    // An added token is what was found, with the white space that it took.
+    // The spelling of an added token is the found text with the white space that it took.
     const std::string_view spelling =
         added_.Find(encoding.ids[k]) != nullptr
             ? text.substr(bytes[k].begin, bytes[k].end - bytes[k].begin)

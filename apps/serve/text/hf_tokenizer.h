@@ -14,7 +14,6 @@
 #include "apps/serve/text/pre_tokenizer.h"
 #include "apps/serve/text/token_decoder.h"
 #include "apps/serve/text/tokenizer.h"
-#include "apps/serve/text/word_cache.h"
 
 namespace twin::text {
 
@@ -23,6 +22,7 @@ class HfTokenizer : public Tokenizer {
  public:
   // `where` stands for the file in errors.
   HfTokenizer(TokenizerJson json, const std::string& where);
+  ~HfTokenizer() override;
 
   [[nodiscard]] std::vector<TokenId> Encode(std::string_view text,
                                             bool add_special_tokens) const override;
@@ -41,13 +41,14 @@ class HfTokenizer : public Tokenizer {
 
  private:
   class Encoder;
+  class WordCache;
 
   [[nodiscard]] Encoding EncodeText(std::string_view text, bool add_special_tokens,
                                     bool with_offsets) const;
-  // Takes spaces out of the characters of tokens; `bytes` of `text` are what they stand for.
+  // Takes spaces out of the characters of tokens, which stand for `bytes` of `text`.
   void TrimSpaces(std::string_view text, const std::vector<Span>& bytes, Encoding& encoding) const;
 
-  // Caches are lent to one call at a time, so that threads do not share them.
+  // Lends a cache to one call at a time, so that threads do not share it.
   std::unique_ptr<WordCache> BorrowCache() const;
   void ReturnCache(std::unique_ptr<WordCache> cache) const;
 
@@ -57,7 +58,8 @@ class HfTokenizer : public Tokenizer {
   AddedTokens added_;
   PostProcessor post_processor_;
   TokenDecoder decoder_;
-  // Before it, words of texts without words are cut, which changes no token; empty if not allowed.
+  // Words are cut before this text if that changes no token, so that a text without words is not
+  // one long word; empty if it would.
   std::string cut_before_;
   std::size_t vocabulary_ = 0;
   std::size_t longest_token_ = 1;

@@ -13,7 +13,7 @@ namespace twin::text {
 
 namespace {
 
-constexpr std::size_t kPathBytesMax = 1024;  // of names in it; known files have less than 100
+constexpr std::size_t kPathBytesMax = 1024;  // known files have less than 100
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::string Shown(const nlohmann::json& value) {
 
 JsonPart::JsonPart(const nlohmann::json& object, std::string file, std::string path)
     : object_(&object), file_(std::move(file)), path_(std::move(path)) {
-  // Parts are read by functions that call themselves.
+  // Parts are read recursively: the limit bounds the stack.
   if (path_.size() > kPathBytesMax) {
     throw InputError(InputError::Kind::kData, file_,
                      fmt::format("{}... nests deeper than is allowed", path_.substr(0, 40)));

@@ -13,14 +13,14 @@ namespace twin::text {
 // refusal is an InputError (data): file, field, what it is, what it must be.
 class JsonPart {
  public:
-  // Refuses values that are not objects, and what nests some dozens of levels deep.
+  // Refuses values that are not objects, and objects nested some dozens of levels deep.
   JsonPart(const nlohmann::json& object, std::string file, std::string path);
 
   [[noreturn]] void Refuse(std::string_view what) const;
   // "FIELD is VALUE; ALLOWED"
   [[noreturn]] void RefuseField(std::string_view field, std::string_view allowed) const;
 
-  // Absent and null are the same.
+  // False if the field is absent or null.
   [[nodiscard]] bool Has(std::string_view field) const { return Find(field) != nullptr; }
   [[nodiscard]] const nlohmann::json* Find(std::string_view field) const;
 
@@ -33,7 +33,7 @@ class JsonPart {
   // The objects of a list.
   [[nodiscard]] std::vector<JsonPart> Objects(std::string_view field) const;
 
-  // Refuses this part as a step of a text's way beyond the 64 that are allowed; `steps` with it.
+  // Refuses this part if it is one step more than the 64 that a text may take. `steps`: with it.
   void RequireFew(std::size_t steps) const;
 
   // Refuses `field` unless it is absent, null, false, 0, "" or empty: a feature that is not

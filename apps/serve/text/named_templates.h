@@ -6,7 +6,7 @@
 
 namespace twin::text {
 
-// "chatml, llama2, ...": the names of all.
+// The names of all templates: "chatml, llama2, ...".
 std::string NamesOfTemplates();
 
 // The template of that name. Throws InputError (usage) for an unknown one.

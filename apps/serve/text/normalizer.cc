@@ -38,15 +38,15 @@ std::vector<Span> CharactersOf(std::string_view text) {
   return characters;
 }
 
-// `made` takes the place of the characters `part` of `source`: the first character of the one is
-// from the first of the other, and the rest are paired from the end.
+// Puts `made` in place of the characters `part` of `source`. The first characters of both are
+// paired, and the rest from the end.
 void ReplaceComposed(std::string_view source, Span part, std::string_view made,
                      TextRewrite& rewrite) {
   const auto from = CharactersOf(source.substr(part.begin, part.end - part.begin));
   const auto to = CharactersOf(made);
   for (std::size_t k = 0; k < to.size(); ++k) {
-    const std::size_t behind = to.size() - k;
-    const std::size_t paired = k == 0 || from.size() < behind ? 0 : from.size() - behind;
+    const std::size_t left = to.size() - k;
+    const std::size_t paired = k == 0 || from.size() < left ? 0 : from.size() - left;
     rewrite.AddFrom({part.begin + from[paired].begin, part.begin + from[paired].end},
                     made.substr(to[k].begin, to[k].end - to[k].begin));
   }

@@ -22,7 +22,7 @@ class Normalizer {
   [[nodiscard]] bool empty() const { return steps_.empty(); }
 
  private:
-  // Canonical composition with the tables of Unicode 9, as Hugging Face tokenizers have them.
+  // Canonical composition with the tables of Unicode 9, as in Hugging Face tokenizers.
   struct Nfc {};
   struct Prepend {
     std::string text;

@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/serve/text/tokenizer_json.h"
-
 namespace twin::text {
 
 namespace {
@@ -41,7 +39,7 @@ void PostProcessor::Read(const JsonPart& part) {
 
 void PostProcessor::ReadTemplate(const JsonPart& part) {
   std::vector<TokenId> before;
-  std::vector<TokenId> behind;
+  std::vector<TokenId> after;
   bool has_text = false;
   for (const JsonPart& piece : part.Objects("single")) {
     if (piece.Has("Sequence")) {
@@ -51,12 +49,12 @@ void PostProcessor::ReadTemplate(const JsonPart& part) {
     }
     const std::string name = piece.Object("SpecialToken").Text("id");
     const std::vector<TokenId> ids = IdsOf(part.Object("special_tokens").Object(name));
-    std::vector<TokenId>& side = has_text ? behind : before;
+    std::vector<TokenId>& side = has_text ? after : before;
     side.insert(side.end(), ids.begin(), ids.end());
   }
   if (!has_text) part.RefuseField("single", "it needs one Sequence, the text");
   before_.insert(before_.begin(), before.begin(), before.end());
-  behind_.insert(behind_.end(), behind.begin(), behind.end());
+  after_.insert(after_.end(), after.begin(), after.end());
 }
 
 }  // namespace twin::text

@@ -1,4 +1,4 @@
-// The post-processors of a tokenizer.json: tokens around a text, and what their offsets cover.
+// The post-processors of a tokenizer.json: tokens around a text, and the extent of offsets.
 #pragma once
 
 #include <vector>
@@ -16,9 +16,9 @@ class PostProcessor {
   // Throws InputError (data) for kinds that are not supported.
   explicit PostProcessor(const JsonPart& part) { Read(part); }
 
-  // Tokens before and behind a text.
+  // Tokens before and after a text.
   [[nodiscard]] const std::vector<TokenId>& before() const { return before_; }
-  [[nodiscard]] const std::vector<TokenId>& behind() const { return behind_; }
+  [[nodiscard]] const std::vector<TokenId>& after() const { return after_; }
 
   // True if offsets leave out the spaces at the begin and at the end of a token.
   [[nodiscard]] bool trims_offsets() const { return trims_offsets_; }
@@ -30,7 +30,7 @@ class PostProcessor {
   void ReadTemplate(const JsonPart& part);
 
   std::vector<TokenId> before_;
-  std::vector<TokenId> behind_;
+  std::vector<TokenId> after_;
   bool trims_offsets_ = false;
   bool keeps_first_space_ = false;
 };

@@ -10,7 +10,7 @@ namespace twin::text {
 
 namespace {
 
-// What ByteLevel cuts with (GPT-2).
+// The pattern with which ByteLevel cuts (GPT-2).
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -84,7 +84,8 @@ void PreTokenizer::ReadMetaspace(const JsonPart& part) {
   } else if (scheme != "always") {
     part.RefuseField("prepend_scheme", "allowed are always, first, never");
   }
-  // Files of older releases; where both are given, they must agree.
+  // Older files have add_prefix_space in place of prepend_scheme. If both are given, they must
+  // agree.
   if (!part.Flag("add_prefix_space", true) && step.scheme != PrependScheme::kNever) {
     if (part.Has("prepend_scheme")) {
       part.RefuseField("add_prefix_space", "with it, prepend_scheme must be never");
@@ -145,7 +146,7 @@ void PreTokenizer::Append(const std::vector<Run>& runs, Behavior behavior, std::
         extends = is_match && !previous_match;
         break;
       case Behavior::kMergedWithNext:
-        // A match joins the run behind it unless that is a match too.
+        // A match joins the next run unless that is a match too.
         extends = k > 0 && !is_match && previous_match;
         break;
       case Behavior::kContiguous:

@@ -12,7 +12,7 @@
 
 namespace twin::text {
 
-// A text cut into words, from left to right. What lies between words is dropped.
+// A text cut into words, from left to right. Text between words is dropped.
 struct Words {
   AlignedText text;
   std::vector<Span> spans;

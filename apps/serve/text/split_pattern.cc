@@ -17,7 +17,7 @@ namespace twin::text {
 
 namespace {
 
-// A match of known patterns takes some steps for each of its bytes; others come to an end.
+// Bounds on the steps of a match. Known patterns take some steps for each byte of a match.
 constexpr std::uint32_t kMatchStepsLeast = 1u << 24;
 constexpr std::size_t kMatchStepsPerByte = 16;
 constexpr std::uint32_t kMatchHeapKib = 1u << 18;
@@ -44,12 +44,12 @@ using JitStack = std::unique_ptr<pcre2_jit_stack, FreedBy<pcre2_jit_stack_free>>
 
 constexpr std::int64_t kMatchNs = 5'000'000'000;
 constexpr std::int64_t kMatchNsPerByte = 5'000;
-constexpr int kMatchesPerLook = 64;  // at the clock
+constexpr int kMatchesPerLook = 64;  // the clock is read once in so many matches
 
 thread_local std::int64_t match_end_ns = INT64_MAX;
 thread_local int matches_unseen = 0;
 
-// Of the processor: a thread that waits for one spends none.
+// Processor time of this thread. A thread that waits for a processor spends none.
 std::int64_t ThreadNanoseconds() {
   timespec now{};
   CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
@@ -64,8 +64,8 @@ void SpendTime() {
                    "takes the patterns of its tokenizer too long to cut into words");
 }
 
-// What matching needs besides a pattern. One per thread: words are short, and making it anew for
-// each would take longer than to match.
+// Memory and limits for matching any pattern. One per thread: words are short, and making it anew
+// for each would take longer than to match.
 class Matcher {
  public:
   Matcher() : result_(pcre2_match_data_create(1, nullptr)) {
@@ -73,7 +73,7 @@ class Matcher {
     pcre2_set_heap_limit(limits_.get(), kMatchHeapKib);
   }
 
-  // Before the first Find() in a text of so many bytes.
+  // To be called before the first Find() in a text of so many bytes.
   void Begin(std::size_t text_bytes) {
     const std::size_t steps = kMatchStepsLeast + kMatchStepsPerByte * text_bytes;
     const auto limit = static_cast<std::uint32_t>(std::min<std::size_t>(steps, UINT32_MAX));
@@ -109,7 +109,7 @@ class Matcher {
   }
 
   std::uint32_t limit_ = 0;
-  MatchResult result_;  // of the whole match alone
+  MatchResult result_;  // holds the whole match, no groups
   MatchLimits limits_{pcre2_match_context_create(nullptr)};
   JitStack stack_;
 };

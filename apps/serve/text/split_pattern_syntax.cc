@@ -1,5 +1,5 @@
 // PatternForPcre2(): reads a pattern as Oniguruma does, and refuses what PCRE2 would read
-// otherwise.
+// differently.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr std::string_view kWhiteSpaceClass =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A})"
     R"(\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
-// General categories, which Oniguruma and PCRE2 define equally. Scripts they do not.
+// General categories, which Oniguruma and PCRE2 define equally; they define scripts differently.
 constexpr std::string_view kCategories[] = {
     "L",  "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P", "Pc",
     "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs"};
@@ -110,7 +110,7 @@ class PatternReader {
     caseless_.push_back(caseless);
   }
 
-  // {n}, {n,} or {n,m}. Oniguruma reads {,m} and a '+' or '?' behind it in its own way.
+  // {n}, {n,} or {n,m}. Oniguruma reads {,m} and a '+' or '?' after it in its own way.
   void Repetition() {
     const std::size_t close = pattern_.find('}', at_);
     if (close == std::string_view::npos) RefuseHere("lacks a closing '}'");
@@ -131,7 +131,7 @@ class PatternReader {
     if (caseless_.back()) RefuseHere("within (?i: only plain characters are supported");
   }
 
-  // Copies or rewrites one escape. The character it stands for, if it stands for one.
+  // Copies or rewrites one escape. Returns the character that it stands for, if it does for one.
   std::optional<char32_t> Escape(bool in_class) {
     if (at_ + 1 >= pattern_.size()) RefuseHere("nothing follows the backslash");
     const char c = pattern_[at_ + 1];
@@ -245,7 +245,7 @@ class PatternReader {
   const std::string& where_;
   std::size_t at_ = 0;
   std::string result_;
-  std::vector<bool> caseless_ = {false};  // of the open groups, the whole pattern first
+  std::vector<bool> caseless_ = {false};  // by open group, the whole pattern first
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/serve/text/tokenizer_json.h"
 #include "apps/serve/text/utf8.h"
 #include "core/hash.h"
 #include "core/input_error.h"
@@ -18,7 +17,7 @@ constexpr std::int64_t kLetters = 26;
 constexpr double kCharactersMin = 2;
 constexpr double kCharactersMax = 12;
 
-// Words with so many letters; a vocabulary never needs more than kTokenIdMax of them.
+// Number of words with so many letters. Stops above kTokenIdMax, the most that a vocabulary needs.
 std::int64_t WordsOf(std::size_t letters) {
   std::int64_t words = 1;
   for (std::size_t k = 0; k < letters && words <= kTokenIdMax; ++k) words *= kLetters;
@@ -61,7 +60,7 @@ class StandInDetokenizer : public Detokenizer {
   bool skip_special_;
 };
 
-// The bytes of " word" at the begin of `text`: a space and all letters behind it; 0 for none.
+// Number of bytes of " word" at the begin of `text`: a space and all letters after it; 0 for none.
 std::size_t WordBytes(std::string_view text) {
   if (text.empty() || text[0] != ' ') return 0;
   std::size_t end = 1;
@@ -88,7 +87,7 @@ StandInTokenizer::StandInTokenizer(const StandInOptions& options) : options_(opt
   AddWords(output.letters, 0, output.shorter, words);
   AddWords(output.letters + 1, 0, output.longer, words);
   const std::size_t drawn = words.size();
-  // The other ids have words that nothing is drawn from.
+  // The remaining ids get words that answers are not drawn from.
   std::int64_t first = output.longer;
   for (std::size_t letters = output.letters + 1;
        static_cast<std::int64_t>(words.size()) < words_needed; ++letters, first = 0) {
@@ -118,7 +117,7 @@ StandInTokenizer::OutputWords StandInTokenizer::ChooseOutputWords(std::int64_t w
   const double letters = options_.characters_per_token - 1;  // one character is the space
   OutputWords output{static_cast<std::size_t>(letters)};
   const double longer_share = letters - std::floor(letters);
-  // As many words as there are of both lengths, in the shares that give the mean.
+  // As many words of both lengths as there are, in the shares that give the mean.
   double total = static_cast<double>(words);
   total = std::min(total, static_cast<double>(WordsOf(output.letters)) / (1 - longer_share));
   output.shorter = std::max<std::int64_t>(1, std::llround(total * (1 - longer_share)));

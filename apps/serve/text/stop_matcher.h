@@ -28,8 +28,7 @@ class StopMatcher {
   // begin there. REQUIRES: `text` is valid UTF-8.
   std::string Push(std::string_view text, bool may_stop = true);
 
-  // Returns the text that is held back when the output ends for another reason. Nothing after a
-  // match.
+  // Returns the held back text when the output ends without a match; nothing after a match.
   std::string Finish();
 
   // The index of the stop string that was found.
@@ -42,7 +41,7 @@ class StopMatcher {
     std::size_t begin;
     std::size_t end;
   };
-  // The earliest completed match in `text` that ends behind byte `end_after`.
+  // The earliest completed match in `text` that ends after byte `end_after`.
   [[nodiscard]] std::optional<Match> Find(std::string_view text, std::size_t end_after) const;
 
   std::vector<std::string> stops_;

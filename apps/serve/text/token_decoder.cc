@@ -72,7 +72,7 @@ void TokenDecoder::ReadReplace(const JsonPart& part) {
   if (from.empty()) pattern.RefuseField("String", "must not be empty");
   replacements_.emplace_back(std::move(from), part.Text("content"));
   part.RequireFew(replacements_.size());
-  // Of a token that is nothing but the pattern, again and again.
+  // The longest result comes from a token that consists of the pattern alone.
   const auto& [pattern_text, content] = replacements_.back();
   growth_ *=
       std::max(1.0, static_cast<double>(content.size()) / static_cast<double>(pattern_text.size()));
@@ -133,7 +133,7 @@ void PieceJoiner::Append(std::string_view piece, std::string& text) {
   text += piece;
 }
 
-// A run of bytes is text as a whole, or one U+FFFD per byte: later bytes decide about earlier ones.
+// A run of bytes becomes text if all of it is valid, else one U+FFFD per byte.
 void PieceJoiner::EndBytes(std::string& text) {
   if (fallback_bytes_.empty()) return;
   if (ValidUtf8Bytes(fallback_bytes_) == fallback_bytes_.size()) {

@@ -12,15 +12,15 @@
 
 namespace twin::text {
 
-// What a decoder does, in the one order that is supported: each token by itself, then bytes to
+// Steps of a decoder, in the one order that is supported: each token by itself, then bytes to
 // characters, then the joined text. Immutable and thread-safe.
 class TokenDecoder {
  public:
   // Throws InputError (data) for kinds, settings and orders that are not supported.
   explicit TokenDecoder(const JsonPart& part);
 
-  // The text of a token by itself: bytes of characters in byte-level vocabularies. `first`: it is
-  // the first token of a text.
+  // The text of a token by itself; in byte-level vocabularies, its bytes. `first`: the token is the
+  // first of a text.
   [[nodiscard]] std::string Piece(std::string_view spelling, bool first) const;
 
   enum class Bytes { kNone, kByteLevel, kFallback };
@@ -41,8 +41,8 @@ class TokenDecoder {
   void ReadMetaspace(const JsonPart& part);
 
   std::vector<std::pair<std::string, std::string>> replacements_;
-  double growth_ = 1;  // how many times as long they can make a token
-  // The character that is a space, and nothing at the begin of a text.
+  double growth_ = 1;  // the replacements can make a token so many times as long
+  // The character that spells a space. At the begin of a text it may be dropped instead.
   std::string metaspace_;
   bool drops_first_metaspace_ = false;
   Bytes bytes_ = Bytes::kNone;
@@ -56,7 +56,7 @@ class PieceJoiner {
   // Borrows `decoder`. `strips`: the pieces begin a text.
   PieceJoiner(const TokenDecoder& decoder, bool strips);
 
-  // Appends to `text` what is certain after one more token.
+  // Appends to `text` the text that is certain after one more token.
   void Push(std::string_view spelling, std::string& text);
   void Finish(std::string& text);
 
@@ -68,7 +68,7 @@ class PieceJoiner {
   bool first_;
   std::size_t strips_left_;
   LossyUtf8Decoder utf8_;
-  std::string fallback_bytes_;  // of a run of "<0xHH>" that has not ended
+  std::string fallback_bytes_;  // of the current run of "<0xHH>"
 };
 
 }  // namespace twin::text

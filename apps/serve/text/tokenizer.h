@@ -1,4 +1,4 @@
-// Text to token ids and back: what the serving front knows of a tokenizer.
+// Text to token ids and back: the interface through which the serving front uses a tokenizer.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 namespace twin::text {
 
 using TokenId = std::int32_t;
+inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
 
 // A part of a text: [begin, end).
 struct Span {
@@ -25,14 +26,14 @@ struct Span {
 
 struct Encoding {
   std::vector<TokenId> ids;
-  // Which characters of the text each token stands for; {0, 0} for tokens added around it. Empty
-  // unless asked for. A token that holds a part of a character has the whole character.
+  // The characters of the text that each token stands for; {0, 0} for tokens added around the text.
+  // Empty unless asked for. A token that holds a part of a character has the whole character.
   std::vector<Span> characters;
 };
 
 // Turns the tokens of one output into text, one at a time. Gives only text that no later token can
-// change, never a part of a character. The pieces, with that of Finish(), are Tokenizer::Decode()
-// of all tokens. Borrows its tokenizer. Not thread-safe.
+// change, never a part of a character. All pieces together, with that of Finish(), are
+// Tokenizer::Decode() of all tokens. Borrows its tokenizer. Not thread-safe.
 class Detokenizer {
  public:
   virtual ~Detokenizer() = default;
@@ -40,15 +41,15 @@ class Detokenizer {
   // The text that became certain. An id without a token has no text.
   virtual std::string Push(TokenId id) = 0;
 
-  // Ends the text: what is held back of characters that never became complete, as U+FFFD. OpenAI's
-  // routes drop it as vLLM does; TGI's show it.
+  // Ends the text. Returns U+FFFD for held back bytes of incomplete characters. OpenAI's routes
+  // drop it as vLLM does; TGI's show it.
   virtual std::string Finish() = 0;
 };
 
 struct DetokenizerOptions {
   bool skip_special_tokens = true;
-  // The tokens go on after a prompt: a space at their begin is text. Otherwise they begin a text,
-  // as in Decode(), and families with SentencePiece's rules drop one space there.
+  // True: the tokens continue a prompt, and a space at their begin is text. False: they begin a
+  // text, as in Decode(), and families with SentencePiece's rules drop one space there.
   bool after_prompt = true;
 };
 
@@ -57,13 +58,13 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // The tokens of `text`; with `add_special_tokens`, those that the model expects around it
-  // (beginning of sequence). Special tokens spelled out in `text` are recognised, as in vLLM and
+  // The tokens of `text`; with `add_special_tokens`, also the tokens that the model expects around
+  // it (beginning of sequence). Special tokens spelled out in `text` are recognised, as in vLLM and
   // TGI. Throws InputError (data) if `text` is not UTF-8.
   [[nodiscard]] virtual std::vector<TokenId> Encode(std::string_view text,
                                                     bool add_special_tokens) const = 0;
 
-  // The same, with the characters that each token stands for.
+  // As Encode(), with the characters that each token stands for.
   [[nodiscard]] virtual Encoding EncodeWithOffsets(std::string_view text,
                                                    bool add_special_tokens) const = 0;
 
@@ -94,7 +95,7 @@ class Tokenizer {
 // is allowed.
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::filesystem::path& path);
 
-// The same from the text of a tokenizer.json; `where` stands for the file in errors.
+// As LoadTokenizer(), from the text of a tokenizer.json; `where` stands for the file in errors.
 std::unique_ptr<Tokenizer> ParseTokenizer(std::string_view json, const std::string& where);
 
 }  // namespace twin::text

@@ -16,8 +16,8 @@ using nlohmann::json;
 
 constexpr std::size_t kJsonDepthMax = 64;
 
-// Builds the tree, and takes the entries of model.vocab and model.merges aside. A tree of these
-// would need ten times their size and the time to walk it.
+// Builds the tree, but puts the entries of model.vocab and model.merges into vectors. A tree of
+// them would need ten times their size and the time to walk it.
 class TokenizerJsonHandler : public nlohmann::json_sax<json> {
  public:
   TokenizerJsonHandler(TokenizerJson& result, const std::string& where)
@@ -175,7 +175,7 @@ class TokenizerJsonHandler : public nlohmann::json_sax<json> {
   std::size_t depth_ = 0;
   std::string key_;
   std::vector<json*> open_;
-  std::vector<std::string> keys_;  // under which the open values stand
+  std::vector<std::string> keys_;  // of the open values
   std::vector<std::string> pair_;
 };
 

@@ -14,7 +14,6 @@
 namespace twin::text {
 
 inline constexpr std::size_t kTokenizerJsonBytesMax = std::size_t{256} << 20;
-inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
 
 struct TokenizerJson {
   // model.vocab, in the order of the file.

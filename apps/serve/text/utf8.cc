@@ -8,9 +8,9 @@ namespace twin::text {
 
 namespace {
 
-// What may follow a first byte (Unicode, table 3-7).
+// The bytes that may follow a first byte (Unicode, table 3-7).
 struct Continuation {
-  std::size_t bytes;  // 0: no character starts so
+  std::size_t bytes;  // 0: no character starts with the byte
   unsigned char lowest = 0x80;
   unsigned char highest = 0xBF;
 };

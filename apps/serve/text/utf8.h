@@ -8,7 +8,7 @@
 
 namespace twin::text {
 
-// U+FFFD, the character that stands for bytes that are no character.
+// U+FFFD, which replaces bytes that form no character.
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
 struct CodePoint {
@@ -33,8 +33,8 @@ constexpr bool IsContinuation(char byte) {
 // Number of characters. REQUIRES: `text` is valid.
 std::size_t CountCharacters(std::string_view text);
 
-// The byte at which the last `characters` characters of `text` begin; 0 if it has no more than
-// these. REQUIRES: `text` is valid.
+// The byte at which the last `characters` characters of `text` begin; 0 if it has no more.
+// REQUIRES: `text` is valid.
 std::size_t BeginOfLast(std::string_view text, std::size_t characters);
 
 void AppendUtf8(char32_t value, std::string& text);
@@ -43,7 +43,7 @@ void AppendUtf8(char32_t value, std::string& text);
 // section 3.9, "U+FFFD Substitution of Maximal Subparts"). Holds back at most 3 bytes.
 class LossyUtf8Decoder {
  public:
-  // Appends to `text` what is certain after `bytes`.
+  // Appends to `text` the characters that are certain after `bytes`.
   void Push(std::string_view bytes, std::string& text);
 
   // Appends one U+FFFD if the stream ends within a character, and starts anew.
@@ -56,7 +56,7 @@ class LossyUtf8Decoder {
 
   std::string held_;
   std::size_t needed_ = 0;  // bytes that complete the held character
-  // What the next byte may be.
+  // Range of the next byte.
   unsigned char lowest_ = 0x80;
   unsigned char highest_ = 0xBF;
 };

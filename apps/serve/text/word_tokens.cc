@@ -32,7 +32,8 @@ void Shuffle(Random& random, std::vector<TokenId>& ids) {
   }
 }
 
-// Adds the tokens of `row` that change the tokens of a neighbour.
+// Adds to `unstable` the tokens of `row` that change beside their neighbours; all, if no pair alone
+// does.
 void AddUnstable(const Tokenizer& tokenizer, std::span<const TokenId> row,
                  std::set<TokenId>& unstable) {
   if (ReturnsExactly(tokenizer, row)) return;

@@ -8,10 +8,10 @@
 
 namespace twin::text {
 
-// Ids, rising, of tokens that are a space and lower-case letters, and whose texts have the same
-// tokens again: each by itself, and in a row with others. An answer drawn from any tokens would
-// have 2 to 4 % more tokens when a client counts them again. Rows are tried with neighbours drawn
-// by `seed`; tokens that change beside a neighbour are left out.
+// Ids, rising, of tokens that are a space and lower-case letters. Encoding the text of such tokens
+// gives the same tokens again, for one token and for a row of tokens. An answer drawn from any
+// tokens would have 2 to 4 % more tokens when a client counts them again. Rows are tried with
+// neighbours drawn by `seed`; tokens that change beside a neighbour are left out.
 std::vector<TokenId> WordTokens(const Tokenizer& tokenizer, std::uint64_t seed);
 
 }  // namespace twin::text

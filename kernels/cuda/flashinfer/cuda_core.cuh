@@ -18,7 +18,7 @@
 
 namespace twin::kernels::cuda {
 
-// Reads all keys and values even where a window hides them.
+// Reads all keys and values, also the ones that a window hides.
 template <std::uint32_t kDim, bool kWindow>
 class CudaCore final : public PlannedAttention {
  public:
@@ -76,7 +76,7 @@ class CudaCore final : public PlannedAttention {
     DISPATCH_GQA_GROUP_SIZE(group, kGroup, { return PlanFor<kGroup>(); })
   }
 
-  // The plan asks how many of the group's kernel run at once.
+  // The planner asks how many blocks of the kernel for this group run at once.
   template <std::size_t kGroup>
   cudaError_t PlanFor() {
     return flashinfer::DecodePlan<kDim, flashinfer::PosEncodingMode::kNone, Variant, Params>(

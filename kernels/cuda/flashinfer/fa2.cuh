@@ -65,7 +65,7 @@ class Fa2 final : public PlannedAttention {
   using Variant = flashinfer::DefaultAttention</*mask=*/false, kWindow, /*cap=*/false,
                                                /*alibi=*/false>;
 
-  // Blocks that the planner may fill beside those that the device runs at once.
+  // Blocks that the planner may fill in addition to the blocks that the device runs at once.
   [[nodiscard]] std::int64_t FurtherBlocks(const AttentionPart& part) const {
     if (!part.graph) return 0;
     const std::int64_t pieces =

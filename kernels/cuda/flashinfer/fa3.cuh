@@ -19,8 +19,8 @@
 
 namespace twin::kernels::cuda {
 
-// Query heads of a group are not packed into one tile, nor is a long context cut into pieces: for
-// many queries a sequence.
+// Does not pack the query heads of a group into one tile, nor cut a long context into pieces: meant
+// for many queries per sequence.
 template <std::uint32_t kDim, bool kWindow>
 class Fa3 final : public PlannedAttention {
  public:
@@ -31,7 +31,7 @@ class Fa3 final : public PlannedAttention {
     CHECK(!part.graph);
     part_ = part;
     memory_ = memory;
-    // Keys of rows begin where the queries do; those of pages, at a place in page_indices.
+    // In rows, keys begin where the queries do; in pages, at a place in page_indices.
     const std::int32_t* const first_key = part.fresh ? part.host.first_query : part.host.page_begin;
     const int code = flashinfer::PrefillSM90Plan<std::int32_t>(
         nullptr, 0, memory.ints, memory.host, memory.int_bytes, plan_,
@@ -45,7 +45,7 @@ class Fa3 final : public PlannedAttention {
   }
 
   void Run(StreamView stream, const AttentionCall& call) const override {
-    // The launchers answer with the last error of whatever came before.
+    // The launchers return the last error of any earlier call.
     CheckCuda(cudaGetLastError(), "before attention");
     CheckCuda(part_.fresh ? RunOnRows(stream, call) : RunOnPages(stream, call), "attention");
   }
@@ -79,7 +79,7 @@ class Fa3 final : public PlannedAttention {
   }
 
   // Copies whole tiles of keys and values from the step's rows (TMA). A sequence's last tile may
-  // reach into rows of the next sequence, which must be finite: their weights are zero. Behind
+  // reach into rows of the next sequence, which must be finite: their weights are zero. After
   // nnz_kv, the end of the step, tiles are filled with zeros.
   cudaError_t RunOnRows(StreamView stream, const AttentionCall& call) const {
     CheckForTma(call.k);
@@ -102,7 +102,8 @@ class Fa3 final : public PlannedAttention {
     CHECK(static_cast<std::size_t>(matrix.stride) * sizeof(Element) % kTmaAlignment == 0);
   }
 
-  // All but keys and values. Rows are the step's own, queries and results found by them.
+  // Sets all parameters but keys and values. Rows are the step's own; queries and results are found
+  // by row.
   template <class Params>
   Params MakeParams(const AttentionCall& call) const {
     Params params{};

@@ -1,5 +1,5 @@
-// The cases that FlashInfer's launchers choose from, instead of its own tables: fewer kernels, as
-// most of its cases never come up here. To be included before its attention headers.
+// The cases that FlashInfer's launchers choose from, in place of its own tables: most of its cases
+// never occur here, and each takes a kernel. To be included before its attention headers.
 #pragma once
 
 #include <flashinfer/utils.cuh>
@@ -14,7 +14,7 @@
     __VA_ARGS__                                      \
   } else
 
-// Query heads per key head; as GroupOfCudaCore() of attention_choice.cc.
+// Query heads per key head, as in GroupOfCudaCore() of attention_choice.cc.
 #define DISPATCH_GQA_GROUP_SIZE(group_size, NAME, ...)  \
   {                                                     \
     const auto twin_group = (group_size);               \
@@ -36,9 +36,10 @@
 
 namespace twin::kernels::cuda {
 
-// Whether a tile of so many rows takes its keys in so many steps of 16 on some device from compute
-// capability 8.0 to 9.0: the most that shared memory (100 to 228 KB) has room for, two blocks on a
-// multiprocessor, rounded down to a power of two; 8 at most, of 128 rows 4.
+// True if a tile with `tile` rows takes its keys in `steps` steps of 16 on some device of compute
+// capability 8.0 to 9.0. That is the largest number for which shared memory (100 to 228 KB) has
+// room, with two blocks on a multiprocessor, rounded down to a power of two; at most 8, and at most
+// 4 with 128 rows.
 constexpr bool TakesSteps(std::uint32_t tile, std::uint32_t head_dim, std::uint32_t steps) {
   if (tile == 16) {
     return head_dim == 64    ? steps == 4 || steps == 2
@@ -65,7 +66,7 @@ constexpr bool TakesSteps(std::uint32_t tile, std::uint32_t head_dim, std::uint3
     }                                                                                \
   }
 
-// Not a do-while: some places of use end with a semicolon, some do not.
+// A while, not a do-while, because some uses end with a semicolon and some do not.
 #define DISPATCH_NUM_MMA_KV(steps, NAME, ...) \
   while (true) {                              \
     const auto twin_steps = (steps);          \

@@ -12,27 +12,27 @@
 
 namespace twin::kernels::cuda {
 
-// FlashInfer takes the tokens to the left of a query, itself not counted; -1: all.
+// FlashInfer's window: the number of tokens to the left of a query, without itself; -1 = all.
 inline std::int32_t WindowLeft(std::int64_t window) {
   return window > 0 ? static_cast<std::int32_t>(window - 1) : -1;
 }
 
-// Elements from one block to the next. Its strides are of 32 bits; offsets are of 64.
+// Elements from one block to the next. FlashInfer's strides have 32 bits, its offsets 64.
 inline std::int64_t PageStride(const KvCacheShape& shape) {
   const std::int64_t stride = shape.BlockBytes() / ByteSize(shape.dtype);
   CHECK(stride < std::int64_t{1} << 32);
   return stride;
 }
 
-// Rows times elements are 32-bit numbers in its kernels.
+// FlashInfer's kernels multiply rows by elements in 32 bits.
 inline void CheckRowOffsets(const AttentionCall& call) {
   CHECK(call.q.rows * call.q.stride < std::int64_t{1} << 31);
   CHECK(call.out.rows * call.out.stride < std::int64_t{1} << 31);
   CHECK(call.out.stride == call.out.columns);
 }
 
-// Whether kernels may be placed before those in front of them are done. What they read before they
-// wait, the plan and the batch's arrays, no kernel writes.
+// True if kernels may be placed on the device before earlier kernels have finished. No kernel
+// writes what they read before they wait: the plan and the batch's arrays.
 inline bool LaunchesOverlap() { return KernelsOverlap(); }
 
 // FlashInfer's interface takes pointers to what it only reads.

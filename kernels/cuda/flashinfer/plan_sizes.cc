@@ -1,5 +1,6 @@
-// What FlashInfer's planners take of their workspaces, from attention/scheduler.cuh of 0.7.2: they
-// refuse less, and these are its own formulas for the largest work.
+// The sizes that FlashInfer's planners take of their workspaces, by its own formulas
+// (attention/scheduler.cuh of 0.7.2) for the largest work. The planners refuse smaller workspaces
+// only in part.
 #include <algorithm>
 
 #include "core/check.h"
@@ -19,8 +20,8 @@ std::int64_t PartialBytes(const AttentionShape& shape, std::int64_t rows) {
   return shape.heads * rows * (shape.head_dim + 1) * kWordBytes + kSlack;
 }
 
-// Tiles of 16, 64 or 128 (row, head of a group) pairs, the sequences cut into pieces where there
-// are fewer of them than PiecesMax(); with graphs always.
+// Sizes for tiles of 16, 64 or 128 (row, head of a group) pairs. Sequences are cut into pieces if
+// there are fewer tiles than PiecesMax(), and always with graphs.
 PlanSizes Fa2Sizes(const AttentionShape& shape, const PlanLimits& limits) {
   constexpr std::int64_t kTileMin = 16;
   constexpr std::int64_t kTileMax = 128;
@@ -31,7 +32,7 @@ PlanSizes Fa2Sizes(const AttentionShape& shape, const PlanLimits& limits) {
   const std::int64_t works = std::max(pieces, tiles);
   const std::int64_t ints = works * (3 * kWordBytes + 1) + kWordBytes * (limits.sequences + 4) +
                             kWordBytes * (limits.rows + 1);
-  // A graph's decodes: one query each, so tiles hold one group.
+  // The decodes of a graph have one query each, so that a tile holds one group.
   const std::int64_t graph_tile = group <= 16 ? 16 : group <= 64 ? 64 : 128;
   const std::int64_t graph_works = std::max(pieces, limits.sequences * CeilDiv(group, graph_tile));
   const std::int64_t partial_rows =
@@ -40,7 +41,7 @@ PlanSizes Fa2Sizes(const AttentionShape& shape, const PlanLimits& limits) {
           .int_bytes = static_cast<std::size_t>(ints + kSlack)};
 }
 
-// A block for each sequence and key head, or as many as run at once.
+// Sizes for one block for each sequence and key head, or for as many as run at once.
 PlanSizes CudaCoreSizes(const AttentionShape& shape, const PlanLimits& limits) {
   const std::int64_t works_split = kCtasPerSmMax * limits.multiprocessors / shape.kv_heads;
   const std::int64_t works = std::max(works_split, limits.sequences);
@@ -48,7 +49,7 @@ PlanSizes CudaCoreSizes(const AttentionShape& shape, const PlanLimits& limits) {
           .int_bytes = static_cast<std::size_t>(works * (3 * kWordBytes + 1) + kSlack)};
 }
 
-// Tiles of 128 rows (head_dim 64: 192) for each query head, seven numbers each.
+// Sizes for tiles of 128 rows (head_dim 64: 192) for each query head, with seven numbers each.
 PlanSizes Fa3Sizes(const AttentionShape& shape, const PlanLimits& limits) {
   const std::int64_t tiles = CeilDiv(limits.rows, 128) + limits.sequences;
   const std::int64_t words = 7 * tiles * shape.heads + limits.multiprocessors + 1;

@@ -1,5 +1,5 @@
-// Attention kernels that want their work split on the host first: what is asked of FlashInfer, in
-// words without its types. Internal to PagedAttention.
+// The interface of attention kernels whose work is split on the host first. It expresses what is
+// needed of FlashInfer without its types. Internal to PagedAttention.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace twin::kernels::cuda {
 
-// Some sequences of a step, one behind the other. The arrays begin with the first one's entries;
-// their values (rows, places in page_indices) count from the step's beginning.
+// Consecutive sequences of a step. The arrays begin with the entries of the first one; their values
+// (rows, places in page_indices) count from the step's beginning.
 struct AttentionPart {
   std::int64_t sequences = 0;
   std::int64_t first_row = 0;  // host.first_query[0]
@@ -27,7 +27,8 @@ struct AttentionPart {
   std::optional<std::int32_t> waves = {};  // of decodes in a graph: DecodeWay::waves
 };
 
-// Where a plan goes. It is written to `host`; the caller copies `int_bytes` from there to `ints`.
+// The memory of a plan. The planner writes to `host`; the caller copies `int_bytes` from there to
+// `ints`.
 struct PlanMemory {
   std::byte* floats = nullptr;  // partial results of sequences that are split
   std::byte* ints = nullptr;    // on the device
@@ -36,7 +37,7 @@ struct PlanMemory {
   std::size_t int_bytes = 0;
 };
 
-// q, k, v and out are those of the whole step; k and v are read for a part that is `fresh`, alone.
+// q, k, v and out of the whole step; k and v are read only for a part that is `fresh`.
 struct AttentionCall {
   DeviceMatrix q;
   DeviceMatrix k;
@@ -54,27 +55,27 @@ class PlannedAttention {
   // Splits the part's work and writes the split to `memory`, which must stay until the kernels
   // have run. Sends nothing to the device. Throws std::exception.
   virtual void Plan(const AttentionPart& part, const PlanMemory& memory) = 0;
-  // Of the part planned last. Throws std::exception.
+  // Computes the part that was planned last. Throws std::exception.
   virtual void Run(StreamView stream, const AttentionCall& call) const = 0;
 };
 
-// What this build was made with.
+// The kernels of FlashInfer that this build contains.
 struct FlashInferBuild {
   bool fa2 = false;  // and the CUDA-core kernel
   bool fa3 = false;
-  std::string version;  // of FlashInfer; empty if it is not there
+  std::string version;  // of FlashInfer; empty if the build has none
 };
 FlashInferBuild BuiltWithFlashInfer();
 
-// REQUIRES: WhyNotAttention() has nothing against it, and the kernel is not kGeneric.
+// REQUIRES: WhyNotAttention() is empty, and the kernel is not kGeneric.
 std::unique_ptr<PlannedAttention> MakePlannedAttention(AttentionKernel kernel,
                                                        const AttentionShape& shape,
                                                        std::int64_t window);
 
-// Of the calling thread's device.
+// The number of multiprocessors of the calling thread's device.
 std::int64_t Multiprocessors();
 
-// What a plan needs at most.
+// Upper limits of the work of a plan.
 struct PlanLimits {
   std::int64_t rows = 0;
   std::int64_t sequences = 0;
@@ -84,11 +85,11 @@ struct PlanSizes {
   std::size_t float_bytes = 0;
   std::size_t int_bytes = 0;
 };
-// Pages of the pieces that kFa2 is to cut a part's keys into; -1: as PiecesMax() allows. Decodes of
-// a graph are partly computed and then merged, pieces or not, unless their pieces are fixed.
-// part.waves says whether they are; otherwise an estimate does: from half of what the device has
-// room for on, sequences of one length are not cut in two any more; from three quarters on, all are
-// spared the cuts and the merging.
+// Pages per piece when kFa2 cuts a part's keys; -1: kFa2 chooses within PiecesMax(). Without a
+// fixed size, decodes of a graph are computed in parts and merged even if they have one piece.
+// part.waves decides whether the size is fixed. Without it, an estimate decides: from half of the
+// device's room for sequences on, sequences of one length are no longer cut in two; from three
+// quarters on, no sequence is cut and merged.
 std::int32_t FixedPiece(const AttentionPart& part, const AttentionShape& shape,
                         std::int64_t multiprocessors);
 

@@ -17,8 +17,8 @@
 //   t = launch + per_block blocks / SMs + norm4(bytes / rate, waves keys / splits * key) + split
 //
 // Query heads that do not share the block of their KV head have blocks of their own, which read the
-// same keys again from L2. Where blocks start in the order of the batch and are not split, those of
-// the longest request may start last: each of its keys above the mean adds `straggler`. Kernels
+// same keys again from L2. If blocks start in the order of the batch and are not split, the blocks
+// of the longest request may start last: each of its keys above the mean adds `straggler`. Kernels
 // that start with the longest request show nothing of it.
 //
 // Chunks and decodes in one call, of a kernel that does not pack heads: each decode is a tile per
@@ -63,7 +63,7 @@ struct ContextKernel {
   bool packs_heads = true;
   double tile_rows = 128;               // `tile` and `key` are times of such a tile
   double slots_per_multiprocessor = 1;  // thread blocks at a time
-  // Of the device.
+  // From the device.
   double multiprocessors = 132;
 
   static constexpr int kFields = 9;
@@ -84,7 +84,7 @@ struct GenerationKernel {
   double slots_per_multiprocessor = 1;
   // Larger groups of query heads per KV head do not share a thread block; 0 = all share one.
   double packed_group_max = 0;
-  // Of the device and the profile.
+  // From the device and the profile.
   double multiprocessors = 132;
   double straggler = 0.024;
 
@@ -95,9 +95,9 @@ struct GenerationKernel {
 
 // REQUIRES: requests, tokens, heads, head_dim > 0.
 [[nodiscard]] double ContextMicroseconds(const ContextKernel& kernel, const AttentionWork& work);
-// Its thread blocks: one per tile.
+// Thread blocks of the call: one per tile.
 [[nodiscard]] double ContextTiles(const ContextKernel& kernel, const AttentionWork& work);
-// The same call with decodes.
+// A call of prompt chunks together with decodes.
 [[nodiscard]] double MixedMicroseconds(const ContextKernel& kernel, const AttentionWork& chunks,
                                        const AttentionWork& decodes);
 [[nodiscard]] double GenerationMicroseconds(const GenerationKernel& kernel,
@@ -109,7 +109,7 @@ struct GenerationKernel {
 
 // Bytes of the cache that decodes read.
 [[nodiscard]] double GenerationBytes(const AttentionWork& work);
-// What prompts and decodes do at the least: bytes of all keys and values that a query sees, and
+// The least work of prompts and decodes: bytes of all keys and values that a query sees, and
 // (query, key) combinations within the window.
 [[nodiscard]] double KeyBytes(const AttentionWork& work);
 [[nodiscard]] double VisiblePairs(const AttentionWork& work);

@@ -23,9 +23,9 @@ constexpr double kMixed = 0.08;  // spread of a chunk and decodes in one call
 // Caches of this many L2 sizes are measured as a step finds them.
 constexpr double kBeyondL2 = 1.5;
 
-// Calls that see all of their keys take as long with a window as without, and longer ones as those
-// that just fill it. So a table stands in for smaller windows than its own. FlashAttention 2 has
-// another kernel for decodes with a window, without splits.
+// Calls that see all of their keys take as long with a window as without, and longer calls take as
+// long as a call that just fills the window. So a table stands in for smaller windows than its own.
+// FlashAttention 2 has another kernel for decodes with a window, without splits.
 int WindowMismatch(std::int32_t measured, std::int32_t window, bool own_kernel) {
   if (measured == window) return 0;
   if (window == 0) return 8;
@@ -60,8 +60,8 @@ int Mismatch(const AttentionTable& table, const AttentionHeads& heads, KernelLib
   return score;
 }
 
-// What another window adds to the deviation, as left-out windows show: decodes with one from a
-// table without, and each octave between two.
+// Deviation that another window adds, as left-out windows show: for decodes with a window from a
+// table without one, and for each octave between two windows.
 double WindowSd(const AttentionTable& table, std::int32_t window) {
   constexpr double kWithout = 0.06;
   constexpr double kPerOctave = 0.025;
@@ -220,7 +220,7 @@ AttentionWork AttentionModel::WorkOf(const GenerationAttention& work) const {
           .cold = work.cold};
 }
 
-// Chunks behind a context, chunks of unequal length, and chunks beyond a window that the table does
+// Chunks after a context, chunks of unequal length, and chunks beyond a window that the table does
 // not have, are corrected as prompts with as many tokens and as many keys per query.
 Estimate AttentionModel::operator()(const ContextAttention& chunks) const {
   if (chunks.chunks == 0) return {};
@@ -263,8 +263,8 @@ LogRatio AttentionModel::GenerationCorrection(const AttentionWork& work,
           std::max(measured.sd, streamed.sd)};
 }
 
-// One call computes both. Kernels that pack heads split decodes in a mixed call, too; in others
-// each query head of a decode takes a tile.
+// One call computes both. Kernels that pack heads split decodes in a mixed call, too; in other
+// kernels each query head of a decode takes a tile.
 Estimate AttentionModel::operator()(const ContextAttention& chunks,
                                     const GenerationAttention& decodes) const {
   if (chunks.chunks == 0) return (*this)(decodes);

@@ -42,8 +42,8 @@ struct GenerationAttention {
   double requests = 0;
   double context_tokens = 0;      // sum of the lengths, the new tokens included
   double context_tokens_max = 0;  // of the longest request; the mean if unknown
-  // Nothing of the cache is in L2, as in a step, where other layers ran in between. False: as a
-  // benchmark that calls one layer again and again.
+  // True: no part of the cache is in L2, as in a step, where other layers ran in between. False: as
+  // in a benchmark that calls one layer again and again.
   bool cold = true;
 };
 
@@ -53,7 +53,7 @@ struct TableCorrection {
   double mismatch_sd = 0;   // of a table that was measured with another kernel, or other heads
   std::int32_t window = 0;  // of the call, if the table has another one; 0 = it has the same
 
-  // Of `requests` calls of `length` keys each.
+  // The correction of a call of `requests` requests with `length` keys each.
   LogRatio operator()(double requests, double length) const;
 };
 

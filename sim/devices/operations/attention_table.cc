@@ -39,7 +39,7 @@ const std::string& Letters() {
   return letters;
 }
 
-// The level of each character, -1 of those that stand for none.
+// The level of each character; -1 if it stands for none.
 const std::array<int, 256>& LevelOf() {
   static const std::array<int, 256> levels = [] {
     std::array<int, 256> all{};
@@ -97,7 +97,7 @@ std::vector<double> Logarithms(const std::vector<std::uint32_t>& values) {
 // A measured row seen from the heads that are asked for.
 struct Neighbor {
   const double* log_ratios = nullptr;
-  double heads = 0;     // log2 of its heads over those asked for
+  double heads = 0;     // log2 of its heads over the heads asked for
   double distance = 0;  // squared, of the group
   bool same = false;    // the very heads that are asked for
 };
@@ -127,7 +127,7 @@ LogRatio Combine(const std::vector<Candidate>& candidates, double spread) {
   return {mean, std::sqrt(Squared(spread) * (1 + std::clamp(nearest, 0.0, 36.0) / 4) + variance)};
 }
 
-// Those that fill the device.
+// The number of heads by which the table's calls fill the device.
 double HeadsOf(const AttentionTable& table, std::int32_t query_heads, std::int32_t kv_heads) {
   if (table.by_query_heads) return query_heads;
   if (table.kind == AttentionKind::kContext) return kv_heads;

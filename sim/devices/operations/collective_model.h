@@ -8,7 +8,7 @@
 //   bytes
 //                                         / rate), share = (ranks - 1) / ranks
 //   peer memory (NVLink), all-reduce      the fastest of one shot, in which each rank reads all
-//                                         others, of two shots, which reduce and gather shares, and
+//                                         ranks, of two shots, which reduce and gather shares, and
 //                                         of a ring; vLLM's kernels have coefficients of their own
 //   peer memory, what else NCCL runs      the faster of a tree for few bytes and a ring for many
 #pragma once

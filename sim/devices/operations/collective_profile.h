@@ -1,4 +1,4 @@
-// What was measured of the communication between devices of one kind.
+// Measurements of the communication between devices of one kind.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace twin::sim {
 
 enum class Collective : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSend };
 
-// Whose kernels: NCCL's, or the all-reduce that a serving engine captures in its graphs, which
+// The kernels' library: NCCL, or the all-reduce that a serving engine captures in its graphs, which
 // exchanges small messages through peer memory.
 enum class CollectiveImplementation : std::uint8_t { kNccl, kVllm, kSglang, kTrtllm };
 

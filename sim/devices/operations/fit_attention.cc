@@ -53,8 +53,8 @@ struct Draft {
   AttentionTable table;
   AttentionGrid grid;
   std::vector<AttentionRow> all;   // measured over formula
-  std::vector<AttentionRow> rows;  // the same in their order, less what the base says
-  // What the base says of each of `all`, without a row of the same heads; empty without a base.
+  std::vector<AttentionRow> rows;  // as `all`, less the corrections of the base
+  // The base's correction of each of `all`, without a row of the same heads; empty without a base.
   std::vector<AttentionCorrection> bases;
   std::function<void()> poll;  // of the options
 };
@@ -73,7 +73,7 @@ int Find(const std::vector<AttentionRow>& rows, const AttentionRow& row) {
   return -1;
 }
 
-// Every row predicted from the others, by weighted means or as the model does it.
+// Predicts every row from the other rows, by weighted means or as the model does it.
 enum class Rule : std::uint8_t { kMeans, kModel };
 HeldOut LeaveOut(const AttentionTable& table, const Draft& draft, Rule rule = Rule::kModel) {
   HeldOut result;
@@ -167,7 +167,7 @@ std::vector<AttentionRow> ParsedRows(const AttentionFit& fit) {
   return rows;
 }
 
-// The same draft on top of a base.
+// The draft with its rows relative to a base.
 Draft WithBase(const Draft& draft, const AttentionFit& base) {
   const std::vector<AttentionRow> base_rows = ParsedRows(base);
   Draft result = draft;

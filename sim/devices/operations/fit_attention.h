@@ -37,8 +37,8 @@ struct AttentionFit {
 
 struct AttentionFitOptions {
   bool thins_lengths = false;  // keep powers of 2, of decodes every other one below 64
-  // Of a prompt kernel: whether a tile holds all query heads of a KV head; not set = what fits
-  // best.
+  // Whether a tile of a prompt kernel holds all query heads of a KV head; not set = whichever fits
+  // better.
   std::optional<bool> packs_heads{};
   // A table that may serve as base, if that brings heads left out closer. Borrowed.
   const AttentionFit* base = nullptr;

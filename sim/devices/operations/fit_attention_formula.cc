@@ -31,7 +31,7 @@ AttentionWork WorkOf(const AttentionTable& key, const AttentionMeasurement& samp
   return work;
 }
 
-// Of a prompt call; no requests if there are none.
+// The decodes in a prompt call; no requests if there are none.
 AttentionWork DecodesOf(const AttentionTable& key, const AttentionMeasurement& sample) {
   AttentionWork work = WorkOf(key, sample);
   const double context = sample.decode_context;

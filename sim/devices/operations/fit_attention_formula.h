@@ -9,8 +9,8 @@
 
 namespace twin::sim {
 
-// What the table's closed form says of the sample's prompts or decodes; of a mixed call, of its
-// prompts.
+// Prediction of the table's closed form for the sample's prompts or decodes; for the prompts alone
+// if the call is mixed.
 [[nodiscard]] double FormulaMicroseconds(const AttentionTable& table,
                                          const AttentionMeasurement& sample);
 

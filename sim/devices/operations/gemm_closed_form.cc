@@ -16,7 +16,7 @@ struct Tile {
 
 constexpr Tile kTiles[] = {{256, 256}, {256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128},
                            {64, 256},  {64, 64},   {64, 32},   {32, 64},   {16, 64},  {16, 32}};
-// Of which the best says how full the waves of a product are.
+// Tiles by which the fill of a product's waves is judged: the best of them counts.
 constexpr Tile kCommonTiles[] = {{128, 256}, {256, 128}, {128, 128}, {64, 256},
                                  {64, 128},  {128, 64},  {64, 64}};
 constexpr double kSplits[] = {1, 2, 4, 8, 16};

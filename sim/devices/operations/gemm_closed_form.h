@@ -13,7 +13,7 @@
 //
 // Easy to get wrong: measurements repeat one product with a few copies of its weights, so operands
 // that are small compared with L2 come from there. In a model
-// they do not; GemmModel::Cold() is for that.
+// they do not; GemmModel::EstimateFromMemory() is for that.
 #pragma once
 
 #include <cstdint>

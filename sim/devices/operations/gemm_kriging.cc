@@ -19,7 +19,7 @@ constexpr double kAdditiveRangeK = 4;
 constexpr KrigingRules kNearRules{.neighbours = 16, .nugget = 0.03};
 constexpr double kAdditiveShare = 0.6;  // of the covariance
 constexpr KrigingRules kAdditiveRules{.neighbours = 24, .nugget = 0.01};
-// Of a library from the median of all.
+// For the difference of a library from the median of all.
 constexpr KrigingRules kDifferenceRules{.neighbours = 24, .nugget = 0.5};
 
 double Covariance(double additive_share, double octaves_n, double octaves_k) {

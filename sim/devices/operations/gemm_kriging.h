@@ -11,7 +11,7 @@
 //             variance taken for noise (co-kriging, as the autoregressive model of Kennedy and
 //             O'Hagan, Biometrika 87, 2000, with a factor of 1).
 //
-// Beyond the largest n and k, `near` is used in any case: there the others gain nothing.
+// Beyond the largest n and k, `near` is used in any case: there the other methods gain nothing.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ struct GemmCurveRatios {
 
 class GemmKriging {
  public:
-  // `pool`: tables of the same format, for `pooled`. Those that lack one of the m of `table` do not
-  // count, nor does `table` itself. All tables outlive this.
+  // `pool`: tables of the same format, for `pooled`. Tables that lack one of the m of `table` do
+  // not count, nor does `table` itself. All tables outlive this.
   explicit GemmKriging(const GemmTable& table, std::span<const GemmTable* const> pool = {});
 
   // `excluded` leaves a measured (n, k) out, for judging. Sizes below all measured ones take the
@@ -55,11 +55,10 @@ class GemmKriging {
     std::vector<std::size_t> m;  // where it has the m of the table
   };
 
-  // Of shapes_, `excluded` is left out; its size = none.
+  // `excluded`: index in shapes_ of a shape to leave out; shapes_.size() = none.
   [[nodiscard]] GemmCurveRatios Interpolated(std::uint32_t n, std::uint32_t k,
                                              std::size_t excluded) const;
-  // In units of the covariance that between_shapes says, which the table's deviations are given
-  // for.
+  // Variance in units of the covariance that between_shapes chooses, as the table's deviations are.
   [[nodiscard]] double Variance(std::uint32_t n, std::uint32_t k, std::size_t excluded) const;
   // The weights of shapes_.
   [[nodiscard]] KrigingWeights Weights(std::uint32_t n, std::uint32_t k, std::size_t excluded,

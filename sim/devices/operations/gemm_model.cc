@@ -16,7 +16,7 @@
 namespace twin::sim {
 namespace {
 
-// Of a format that was not measured, computed with the coefficients of bf16.
+// Deviation of a format that was not measured, computed with the coefficients of bf16.
 constexpr double kOtherFormatSd = 0.25;
 // Repeated measurements of one product.
 constexpr double kRepeatSd = 0.02;
@@ -26,7 +26,7 @@ constexpr double kOtherLibrarySd = 0.05;
 // measured versions.
 constexpr double kOtherVersionSd = 0.03;
 // The mean error over all m of an (n, k) that was left out, or that lies 1 to 1.4 octaves beyond
-// the others, in units of the spread of its single errors: 0.2 to 0.6 (weights of 8 M numbers and
+// the rest, in units of the spread of its single errors: 0.2 to 0.6 (weights of 8 M numbers and
 // more; H100, H200, A100, L40S).
 constexpr double kLastingProductShare = 0.5;
 // Quantization of activations for fp8, where it was not measured: one more kernel that reads bf16
@@ -42,7 +42,7 @@ bool QuantizesActivations(GemmFormat format) {
          format == GemmFormat::kFp4;
 }
 
-// Tables of the library, of vLLM, and what those two take into account of other libraries.
+// True for tables of the library and of vLLM, and for tables that one of them takes into account.
 bool IsUsed(const GemmProfile& profile, const GemmTable& table, KernelLibrary library) {
   const auto is_own = [library](const GemmTable& any) {
     return any.library == library || any.library == KernelLibrary::kVllm;
@@ -166,7 +166,9 @@ const GemmCurve& GemmModel::KnownCurve(const GemmShape& shape) const {
 
 Estimate GemmModel::operator()(const GemmShape& shape) const { return KnownCurve(shape)(shape.m); }
 
-Estimate GemmModel::Cold(const GemmShape& shape) const { return KnownCurve(shape).Cold(shape.m); }
+Estimate GemmModel::EstimateFromMemory(const GemmShape& shape) const {
+  return KnownCurve(shape).EstimateFromMemory(shape.m);
+}
 
 Estimate GemmCurve::operator()(std::int64_t m) const {
   const std::lock_guard lock(known_->mutex);
@@ -213,7 +215,7 @@ GemmRatio GemmCurve::RatioAt(std::int64_t m) const {
   return ratio;
 }
 
-Estimate GemmCurve::Cold(std::int64_t m) const {
+Estimate GemmCurve::EstimateFromMemory(std::int64_t m) const {
   const Estimate estimate = AtLeast((*this)(m), limits_->Gemm(ShapeOf(m), true));
   const double memory =
       hardware_.memory_bandwidth_bytes_per_s * fit_.coefficients.bandwidth_fraction;

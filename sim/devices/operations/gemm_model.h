@@ -24,8 +24,8 @@ struct GemmRatio;
 // (gemm_kriging.h), perhaps with the other libraries' tables in mind, and along m (gemm_table.h),
 // perhaps along a library's that was measured at more m. A library without table takes vLLM's.
 // Otherwise the closed form (gemm_closed_form.h) with the coefficients of the profile, or with
-// those of the data sheet (unmeasured_device.h) and a wide interval. Copies share the tables and
-// the curves.
+// coefficients from the data sheet (unmeasured_device.h) and a wide interval. Copies share the
+// tables and the curves.
 class GemmModel {
  public:
   explicit GemmModel(const HardwareSpec& hardware, const GemmProfile& profile = {},
@@ -34,8 +34,8 @@ class GemmModel {
   // One product on a rested device, as measured: small weights may come from L2. Keeps the curves
   // of the (n, k) that occurred. Callable from several threads. REQUIRES: m, n, k >= 1.
   [[nodiscard]] Estimate operator()(const GemmShape& shape) const;
-  // The same with weights that come from memory, as in a model: at least the time to read them.
-  [[nodiscard]] Estimate Cold(const GemmShape& shape) const;
+  // One product whose weights come from memory, as in a model: at least the time to read them.
+  [[nodiscard]] Estimate EstimateFromMemory(const GemmShape& shape) const;
 
   // All products with one weight matrix. Interpolates between (n, k) once. The first time that an m
   // is asked of any curve of a table costs some microseconds, and then about one, or a few
@@ -54,7 +54,7 @@ class GemmModel {
   // Null: no such table.
   [[nodiscard]] const Table* TableOf(GemmFormat format, KernelLibrary library) const;
   [[nodiscard]] const GemmCurve& KnownCurve(const GemmShape& shape) const;
-  // A table of tables_ with the others of its format.
+  // Kriging of a table of tables_, with the other tables of its format as the pool.
   [[nodiscard]] GemmKriging KrigingOf(const GemmTable& table) const;
 
   HardwareSpec hardware_;
@@ -71,7 +71,7 @@ class GemmCurve {
  public:
   // REQUIRES: m >= 1.
   [[nodiscard]] Estimate operator()(std::int64_t m) const;
-  [[nodiscard]] Estimate Cold(std::int64_t m) const;
+  [[nodiscard]] Estimate EstimateFromMemory(std::int64_t m) const;
 
   // How the times of the table were taken; single calls without a table.
   [[nodiscard]] BackToBackCalls calls() const;

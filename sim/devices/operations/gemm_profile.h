@@ -1,4 +1,4 @@
-// What was measured of a device's matrix products.
+// Measurements of a device's matrix products.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ struct GemmFit {
   bool operator==(const GemmFit&) const = default;
 };
 
-// Of m (tokens): up to 128, up to 1,024, more.
+// Ranges of m (tokens): up to 128, up to 1,024, more.
 inline constexpr std::size_t kGemmRanges = 3;
 
 // How a benchmark takes a time: calls back to back, of which the last ones are timed. Such calls
@@ -82,7 +82,7 @@ struct GemmTable {
   std::vector<std::uint32_t> n;
   std::vector<std::uint32_t> k;
   // One curve over m for each (n, k), n-major; empty where nothing was measured. A profile writes
-  // those of one n as one text (JoinGemmCurves).
+  // all curves of one n as one text (JoinGemmCurves).
   std::vector<std::string> curves;
   // Per range of m: standard deviation at an (n, k) or an m that was not measured, over the square
   // root of the kriging variance there.

@@ -29,7 +29,7 @@ std::string EncodeGemmCurve(std::span<const double> log_ratios);
 std::vector<double> DecodeGemmCurve(std::string_view text);
 bool IsGemmCurve(std::string_view text);
 
-// The curves of a table as a profile holds them: those of one n in one text, separated by spaces.
+// The curves of a table as a profile holds them: all curves of one n in one text, with spaces.
 std::vector<std::string> JoinGemmCurves(const GemmTable& table);
 // Texts of any number of curves each.
 std::vector<std::string> SplitGemmCurves(std::span<const std::string> texts);
@@ -44,8 +44,8 @@ struct GemmRatio {
 GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
                   bool excluded = false);
 
-// RatioAt for all curves of one table. The weights of the measured m depend on m alone; those of
-// the first kRememberedMax values of m that are asked for are computed once. Callable from several
+// RatioAt for all curves of one table. The weights of the measured m depend on m alone; they are
+// computed once for each of the first kRememberedMax values of m asked for. Callable from several
 // threads.
 class GemmTokenWeights {
  public:

@@ -1,4 +1,4 @@
-// Whose kernels a serving engine calls. Measured times of one shape differ between libraries by
+// The kernels that a serving engine calls. Measured times of one shape differ between libraries by
 // 2-5 % (bf16 GEMM) and more, so profiles keep them apart.
 #pragma once
 

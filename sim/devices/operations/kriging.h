@@ -23,7 +23,7 @@ struct KrigingWeights {
 };
 
 struct KrigingRules {
-  std::size_t neighbours = 16;  // that count: those of the largest covariance
+  std::size_t neighbours = 16;  // points that count: the ones of the largest covariance
   double nugget = 0;
 };
 

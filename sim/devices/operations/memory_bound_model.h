@@ -24,7 +24,7 @@ struct MemoryBoundShape {
   double kv_bytes = 2;  // per number of the cache
 };
 
-// What a kernel reads and writes for `rows` tokens (kSampling: rows of logits).
+// Bytes that a kernel reads and writes for `rows` tokens (kSampling: rows of logits).
 [[nodiscard]] double MemoryBoundBytes(MemoryBoundKernel kernel, const MemoryBoundShape& shape,
                                       double rows);
 
@@ -32,7 +32,7 @@ class MemoryBoundModel {
  public:
   explicit MemoryBoundModel(const HardwareSpec& hardware, const MemoryBoundProfile& profile = {});
 
-  // Whether the profile has the kernel; others are computed from the data sheet.
+  // Whether the profile has the kernel; if not, it is computed from the data sheet.
   [[nodiscard]] bool Measured(MemoryBoundKernel kernel) const;
 
   // 0 seconds without bytes.

@@ -1,4 +1,4 @@
-// What was measured of a device's small, memory-bound kernels.
+// Measurements of a device's small, memory-bound kernels.
 #pragma once
 
 #include <cstdint>

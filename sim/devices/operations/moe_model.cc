@@ -19,9 +19,9 @@ constexpr double kProjections = 3;
 // Read off recorded decode steps of Mixtral 8x7B on two H100s, beside 16 to 44 requests
 // (blis16_requests/mixtral-8x7b-v0-1-tp2-roleplay): how unequal the shares of experts are, and what
 // further tiles of the preferred ones add where an expert has kTilesFull rows on average or more;
-// nothing with kTilesNone. Of 128 experts, 0.55, 0.75 and 0.89 of those that 1, 2 and 4 pairs per
-// expert could reach have one; benchmarks with power laws of exponent 1.01 take 0.60, 0.79 and 0.88
-// of the time with even shares (H100, H200).
+// nothing with kTilesNone. Of 128 experts, 0.55, 0.75 and 0.89 of the experts that 1, 2 and 4 pairs
+// per expert could reach have one; benchmarks with power laws of exponent 1.01 take 0.60, 0.79 and
+// 0.88 of the time with even shares (H100, H200).
 constexpr double kInequality = 0.42;
 constexpr double kImbalance = 0.024;
 constexpr double kTilesNone = 6;
@@ -36,7 +36,7 @@ std::vector<double> TrainedShares(const MoeShape& shape) {
   }
   double rest = std::accumulate(shares.begin(), shares.end(), 0.0);
   double wanted = shape.experts_per_token;
-  // No expert is taken twice by a token: what exceeds 1 falls to the others.
+  // No expert is taken twice by a token: a share above 1 goes to the remaining experts.
   for (double& share : shares) {
     const double scaled = std::min(1.0, share * wanted / rest);
     rest -= share;
@@ -46,7 +46,7 @@ std::vector<double> TrainedShares(const MoeShape& shape) {
   return shares;
 }
 
-// Experts that get a token. `shares`: those of a trained router.
+// Experts that get a token. `shares`: of a trained router.
 double TouchedExperts(const MoeShape& shape, double pairs, double spread, MoeRouting routing,
                       const std::vector<double>& shares) {
   const double experts = shape.experts;
@@ -61,7 +61,7 @@ double TouchedExperts(const MoeShape& shape, double pairs, double spread, MoeRou
   return std::clamp(experts * (1 - std::pow(1 - 1 / experts, pairs * spread)), 1.0, most);
 }
 
-// Of the time that further tiles of preferred experts take, by the rows of a mean expert.
+// Share of the time of preferred experts' further tiles that counts, by the rows of a mean expert.
 double ShareOfTiles(double rows) {
   return std::clamp(std::log(rows / kTilesNone) / std::log(kTilesFull / kTilesNone), 0.0, 1.0);
 }

@@ -4,7 +4,7 @@
 // (token, expert) pairs spread at random, E (1 - (1 - 1/E)^pairs) of E experts have one, and a
 // fitted `spread` multiplies the pairs. Trained routers prefer some experts: their shares are
 // log-logistic, ((E - i + 1/2) / (i - 1/2))^0.42 for the i-th of E, so that fewer have a token, and
-// those with most have further tiles. Rows of an expert are padded to whole tiles. Gate, up and
+// the busiest have further tiles. Rows of an expert are padded to whole tiles. Gate, up and
 // down projections are assumed. Tables of measurements (moe_table.h) correct the closed form.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What was measured of a device's mixtures of experts.
+// Measurements of a device's mixtures of experts.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace twin::sim {
 
-// The parameters of the closed form in moe_model.h. The defaults are those of an H100.
+// The parameters of the closed form in moe_model.h. The defaults are for an H100.
 struct MoeCoefficients {
   double latency_s = 28e-6;  // routing, sorting, launches
   double expert_s = 0.1e-6;  // per expert that has tokens
   double bandwidth_fraction = 0.9;
   double flops_fraction = 0.65;  // of the peak
-  // Of tokens over experts in benchmarks that spread them at random: 1 = evenly likely, less =
-  // concentrated. Trained routers have shares of their own (moe_model.h).
+  // Spread of tokens over experts in benchmarks that distribute them at random: 1 = evenly likely,
+  // less = concentrated. Trained routers have shares of their own (moe_model.h).
   double spread = 1;
   double padding_rows = 8;       // per expert that has tokens
   double overlap = 1.5;          // of compute and memory: exponent of the norm that adds them
@@ -29,7 +29,7 @@ struct MoeCoefficients {
 struct MoeFit {
   GemmFormat format = GemmFormat::kBf16;
   MoeCoefficients coefficients;
-  double log_sd = 0;  // of shapes that were held out from a fit of the others
+  double log_sd = 0;  // of shapes that were held out from the fit
 
   bool operator==(const MoeFit&) const = default;
 };
@@ -39,11 +39,11 @@ struct MoeFit {
 struct MoeTable {
   GemmFormat format = GemmFormat::kBf16;
   std::vector<std::uint32_t> tokens;  // ascending
-  // One per model: "HIDDEN INTERMEDIATE EXPERTS EXPERTS_PER_TOKEN", and behind it one curve over
+  // One per model: "HIDDEN INTERMEDIATE EXPERTS EXPERTS_PER_TOKEN", and after it one curve over
   // `tokens` each for 1, 2, 4 and 8 ranks that share INTERMEDIATE; empty = not measured.
   std::vector<std::string> rows;
   double measured_sd = 0;  // over distributions of tokens over experts
-  // Of shapes that were not measured, over the square root of the kriging variance there.
+  // Deviation of shapes that were not measured, over the square root of the kriging variance there.
   double shape_sd = 0;
 
   bool operator==(const MoeTable&) const = default;

@@ -32,7 +32,7 @@ struct MoeCurve {
   double variance = 0;             // of kriging; 0 if the shape was measured
 };
 
-// The curve of a shape from those of others: exactly its own, if it is among them. REQUIRES: all
+// The curve of a shape from the measured curves: exactly its own, if it was measured. REQUIRES: all
 // curves of one table, at least one.
 MoeCurve CurveOf(const std::vector<MoeMeasurement>& measured, const MoeShape& shape);
 

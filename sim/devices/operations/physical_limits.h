@@ -3,8 +3,8 @@
 // measured.
 //
 // Bytes that the last cache may still hold, or keep until another operation reads them, need no
-// memory: up to its size they are not counted. Boards run at clocks above those of their data
-// sheets, by up to kBoostMax; memory does not.
+// memory: up to its size they are not counted. Boards run at clocks above their data sheets, by up
+// to kBoostMax; memory does not.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What measured prompt calls say about calls of other numbers of heads: kriging (kriging.h) of the
+// Predicts calls of other numbers of heads from measured prompt calls: kriging (kriging.h) of the
 // logarithm of measured over closed form.
 //
 // Calls are near that resemble each other in the logarithms of the prompts' length, their number,

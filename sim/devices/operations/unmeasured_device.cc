@@ -31,8 +31,8 @@ double ClockOf128Lanes(const HardwareSpec& hardware) {
 }
 constexpr double kLeastClock = 1e9;
 
-// The SMs of the A100 and the A30. Their shared memory, 164 kB instead of the 100 kB of others with
-// narrow tensor cores, holds two thread blocks of a prompt kernel.
+// True for the SMs of the A100 and the A30. Their shared memory, 164 kB instead of the 100 kB of
+// other devices with narrow tensor cores, holds two thread blocks of a prompt kernel.
 bool Has64Lanes(const HardwareSpec& hardware) {
   return hardware.sm_count > 0 && hardware.peak_fp32_flops > 0 &&
          ClockOf128Lanes(hardware) < kLeastClock;
@@ -52,8 +52,8 @@ bool PacksHeads(const HardwareSpec& hardware, KernelLibrary library) {
 }
 
 // FlashAttention 3, which vLLM and SGLang call where operands come from shared memory, sorts the
-// requests of a call by length (vllm-project/vllm pull request 23465). Others start thread blocks
-// in the order of the batch.
+// requests of a call by length (vllm-project/vllm pull request 23465). Other kernels start thread
+// blocks in the order of the batch.
 bool StartsWithLongest(const HardwareSpec& hardware, KernelLibrary library) {
   return library != KernelLibrary::kTrtllm && HasWideTensorCores(hardware);
 }

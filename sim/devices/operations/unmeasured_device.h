@@ -1,12 +1,12 @@
 // Coefficients of the closed forms for a device that nobody measured, from its data sheet.
 //
-// What separates devices beyond their peaks and bandwidths is mostly the clock: launches, waves of
+// Beyond their peaks and bandwidths, devices differ mostly in the clock: launches, waves of
 // tiles, and what an SM reads from L2 take a number of cycles that changes little from one device
 // to the next. A key that a thread block reads waits for the memory, and takes a time instead.
 // Kernels differ between libraries: tiles of prompts have 64 or 128 rows, and a fixed time that
 // grows with these. All numbers were fitted by least absolute logarithms to several
 // devices together: GEMM to A100, H100, H200, L40S, A30, RTX 4090 and RTX PRO 6000, attention to
-// the first four. The spreads are those of each of them, predicted from the others alone.
+// the first four. The spreads: of each of these devices, predicted from the other ones alone.
 #pragma once
 
 #include "core/dtype.h"

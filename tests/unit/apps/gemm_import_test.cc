@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "apps/predict/gemm_fit.h"
-#include "apps/predict/import_aiconfigurator.h"
-#include "apps/predict/import_llmservingsim.h"
+#include "apps/predict/import_databases.h"
 #include "apps/predict/moe_import.h"
 #include "apps/predict/profile_output.h"
 #include "apps/predict/simplex_search.h"

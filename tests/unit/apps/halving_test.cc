@@ -7,7 +7,7 @@
 #include <limits>
 #include <set>
 
-#include "apps/recommend/load_limit.h"
+#include "apps/recommend/load_search.h"
 
 namespace twin::run {
 namespace {

@@ -11,9 +11,7 @@
 
 #include "apps/predict/attention_import.h"
 #include "apps/predict/gemm_import.h"
-#include "apps/predict/import_aiconfigurator.h"
-#include "apps/predict/import_llmservingsim.h"
-#include "apps/predict/import_vidur.h"
+#include "apps/predict/import_databases.h"
 #include "apps/predict/layer_attention_import.h"
 #include "apps/predict/moe_import.h"
 #include "config/hardware_file.h"

@@ -13,7 +13,7 @@
 
 #include "apps/predict/attention_import.h"
 #include "apps/predict/collective_import.h"
-#include "apps/predict/import_vidur.h"
+#include "apps/predict/import_databases.h"
 #include "apps/predict/layer_attention_import.h"
 #include "apps/predict/memory_bound_fit.h"
 #include "config/hardware_file.h"

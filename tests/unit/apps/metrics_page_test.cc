@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 #include "apps/validate/validation_report.h"
 #include "core/step_parts.h"
 #include "run/record/csv_columns.h"

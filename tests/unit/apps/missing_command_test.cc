@@ -4,12 +4,14 @@
 
 #include <string>
 
+#include <CLI/CLI.hpp>
+
 namespace twin::apps {
 namespace {
 
 TEST(MissingCommandTest, SaysWhichBuildHasTheCommandWhateverItsArguments) {
   CLI::App app;
-  AddMissingCommand(app, "serve", "TWIN_SERVING");
+  AddMissingCommand(CommandParser(app), "serve", "TWIN_SERVING");
   try {
     app.parse("serve experiment.textproto --port 8000");
     FAIL() << "no error";

@@ -8,7 +8,7 @@
 #include <map>
 #include <thread>
 
-#include "apps/profile/profile_file.h"
+#include "apps/profile/profile_measurements.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {

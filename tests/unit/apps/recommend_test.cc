@@ -81,7 +81,7 @@ TEST(CandidateSpaceTest, TheGridHoldsEachConfigurationOnce) {
   const CandidateSpace space(request);
   EXPECT_EQ(space.Grid().size(), 3u * 3u);
   CostCache costs;
-  std::vector<RejectedChoice> rejected;
+  std::vector<RejectedSettings> rejected;
   EXPECT_EQ(space.All(costs, rejected).size(), 9u);
   EXPECT_THAT(rejected, IsEmpty());
   // The server's own values are 8192 tokens and 1024 sequences on this device, which the usual
@@ -323,7 +323,7 @@ TEST(RecommendTest, RequestsThatHaveNoAnswerAreRefusedWithOneLine) {
       ErrorOf(Replaced(kTiny, "token_budget:", "waiting_served_ratio: 1 token_budget:")),
       HasSubstr("settings.waiting_served_ratio: is no setting of vllm-0.33.0; allowed with: "
                 "tgi-2.0.4"));
-  EXPECT_THAT(ErrorOf(Replaced(kTiny, "vllm-0.33.0", "triton-2.50")), HasSubstr("is missing"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "vllm-0.33.0", "triton-2.50")), HasSubstr("unknown server"));
   EXPECT_THAT(ErrorOf(Replaced(kTiny, "mean_ttft_ms", "mean_tft_ms")), HasSubstr("mean_ttft_ms"));
   EXPECT_THAT(ErrorOf(Replaced(kTiny, "kind: poisson rate: 20", "kind: all_at_once")),
               HasSubstr("says no load"));

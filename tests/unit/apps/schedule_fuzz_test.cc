@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "apps/commands.h"
 #include "apps/schedule/schedule_case.h"
 #include "core/input_error.h"
@@ -102,7 +104,7 @@ Fate FateOf(const std::string& line, const std::string& file, bool check) {
   std::ofstream(file, std::ios::binary) << line << '\n';
   CLI::App app;
   CommandContext context;
-  AddScheduleCommand(app, context);
+  AddScheduleCommand(CommandParser(app), context);
   std::ostringstream out;
   std::ostringstream err;
   std::streambuf* const stdout_buffer = std::cout.rdbuf(out.rdbuf());

@@ -1,4 +1,4 @@
-// Cases of `twinserve schedule` that tests start from: worked examples of the policy notes.
+// Cases of `twinserve schedule` that tests start from, of tests/golden.
 #pragma once
 
 namespace twin::testing {

@@ -26,12 +26,12 @@ TEST(ServerCommandTest, SetsWhatWasSimulated) {
                                                       "request", ".");
   const CandidateSpace space(request);
   CostCache costs;
-  Choice choice{.server = "vllm-0.33.0",
-                .layout = {.parallelism = {.tensor = 2, .pipeline = 2}},
-                .weight_dtype = DType::kFp8,
-                .max_num_seqs = 64,
-                .token_budget = 2048,
-                .gpu_memory_utilization = 0.95};
+  CandidateSettings choice{.server = "vllm-0.33.0",
+                           .layout = {.parallelism = {.tensor = 2, .pipeline = 2}},
+                           .weight_dtype = DType::kFp8,
+                           .max_num_seqs = 64,
+                           .token_budget = 2048,
+                           .gpu_memory_utilization = 0.95};
   EXPECT_EQ(ServerCommand(space.Make(choice, costs)),
             "vllm serve 'meta-llama/Meta-Llama-3-8B Instruct' --tensor-parallel-size 2 "
             "--pipeline-parallel-size 2 --quantization fp8 --max-num-batched-tokens 2048 "
@@ -50,7 +50,7 @@ TEST(ServerCommandTest, SetsWhatWasSimulated) {
 // Flags of SGLang 0.5, TGI 2 and 3, and trtllm-serve 1.0 by their own documentation.
 class OtherServersTest : public ::testing::Test {
  protected:
-  static std::string CommandOf(const char* server, Choice choice) {
+  static std::string CommandOf(const char* server, CandidateSettings choice) {
     const RecommendConfig request = ParseRecommendation(
         fmt::format(
             "model {{ name: 'llama-3-8b' checkpoint: 'meta/l3' }} hardware {{ name: 'h100-sxm' "
@@ -109,7 +109,7 @@ TEST_F(OtherServersTest, TensorRtLlmChunksByAFileAndNeedsACheckpointInFp8) {
 
 // The real TGI 2 does not start with a prefill that cannot hold the longest prompt.
 TEST_F(OtherServersTest, WithWhatTheRealServerDoesNotStartIsRejected) {
-  const auto error = [](const char* server, Choice choice) -> std::string {
+  const auto error = [](const char* server, CandidateSettings choice) -> std::string {
     try {
       (void)CommandOf(server, std::move(choice));
     } catch (const InputError& problem) {

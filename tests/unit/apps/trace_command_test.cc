@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
@@ -17,7 +18,7 @@ namespace {
 std::string RunLine(const std::string& arguments) {
   CLI::App app;
   CommandContext context;
-  AddTraceCommand(app, context);
+  AddTraceCommand(CommandParser(app), context);
   ::testing::internal::CaptureStdout();
   try {
     app.parse(arguments);
@@ -64,15 +65,19 @@ class ConvertTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ConvertTest, KeepsEveryRequestPlainAndCompressed) {
   const ScratchDirectory scratch("convert");
-  const std::string filter = GetParam() == "apexplus.csv" ? " --filter workload=creation" : "";
+  const std::string format = FormatToName(GetParam());
+  std::string flags = format.empty() ? "" : " --from " + format;
   TraceReadOptions options;
-  if (!filter.empty()) options.filters = {{"workload", "creation"}};
-  const auto original = OpenTrace(SamplePath(GetParam()), "", options);
+  if (GetParam() == "apexplus.csv") {
+    flags += " --filter workload=creation";
+    options.filters = {{"workload", "creation"}};
+  }
+  const auto original = OpenTrace(SamplePath(GetParam()), format, options);
   const bool has_arrivals = original->has_arrivals();
   const std::vector<TracedRequest> expected = ReadAll(*original);
   for (const std::string name : {"out.csv", "out.csv.gz"}) {
     const std::string out = scratch.File(name);
-    RunLine("trace convert " + SamplePath(GetParam()) + " " + out + filter);
+    RunLine("trace convert " + SamplePath(GetParam()) + " " + out + flags);
     const auto reader = OpenTrace(out);
     EXPECT_EQ(reader->has_arrivals(), has_arrivals);
     EXPECT_EQ(ReadAll(*reader), expected);
@@ -81,16 +86,7 @@ TEST_P(ConvertTest, KeepsEveryRequestPlainAndCompressed) {
   EXPECT_EQ(FilesIn(scratch), 2u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Samples, ConvertTest,
-                         ::testing::Values("azure_2023.csv", "azure_2024.csv", "mooncake.jsonl",
-                                           "llmservingsim.jsonl", "vidur.csv", "vidur_lengths.csv",
-                                           "burstgpt.csv", "sharegpt.csv", "apexplus.csv",
-                                           "twin.csv"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           for (char& c : name) c = c == '.' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Samples, ConvertTest, ::testing::ValuesIn(SampleFiles()), SampleTestName);
 
 // 4,032 of 6,138 rows of a published log once vanished without a word.
 TEST(TraceConvertTest, SaysWhichRowsItSkipped) {

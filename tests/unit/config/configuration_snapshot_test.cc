@@ -23,7 +23,7 @@
 #include "config/experiment.pb.h"
 #include "config/experiment_config.h"
 #include "config/profile_folder.h"
-#include "config/server_presets.h"
+#include "config/servers/servers.h"
 #include "core/hash.h"
 #include "core/input_error.h"
 #include "run/deployment.h"

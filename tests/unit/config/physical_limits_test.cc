@@ -61,7 +61,7 @@ class ShippedDeviceTest : public ::testing::TestWithParam<std::string> {
           const double bytes = weights + size * static_cast<double>(m * k) + 2 * mn;
           EXPECT_GE(seconds, kRounding * SecondsAtBoost(2 * mn * static_cast<double>(k), fp8));
           EXPECT_GE(seconds, kRounding * SecondsBeyondL2(bytes));
-          EXPECT_GE(model.Cold(shape).seconds,
+          EXPECT_GE(model.EstimateFromMemory(shape).seconds,
                     kRounding * weights / sheet_.memory_bandwidth_bytes_per_s);
           EXPECT_GE(seconds, kFall * before);
           if (m >= kLargestMeasuredM / 2) before = seconds;

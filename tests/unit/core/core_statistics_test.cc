@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/hex.h"
+#include "core/hash.h"
 #include "core/statistics.h"
 
 namespace twin {

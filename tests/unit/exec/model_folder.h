@@ -11,9 +11,9 @@
 #include "core/hash.h"
 #include "core/random.h"
 #include "exec/model/model_config.h"
-#include "exec/model/safetensors_writer.h"
 #include "exec/model/stored_tensor.h"
 #include "exec/model/tensor_plan.h"
+#include "tests/support/safetensors_writer.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::exec::testing {

@@ -48,10 +48,10 @@ TEST(SafetensorsTest, ReadsBackWhatWasWritten) {
   const std::vector<std::uint16_t> brains = {0x3F80, 0xC000};          // 1, -2
   const ModelFolder folder("safetensors");
   const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
-  WriteSafetensors(folder.path() / "a", {{"d", StoredType::kF64, {2}, bytes(doubles)},
-                                         {"empty", StoredType::kF32, {0, 7}, {}},
-                                         {"h", StoredType::kF16, {3, 1}, bytes(halves)},
-                                         {"b", StoredType::kBf16, {1, 2}, bytes(brains)}});
+  testing::WriteSafetensors(folder.path() / "a", {{"d", StoredType::kF64, {2}, bytes(doubles)},
+                                                  {"empty", StoredType::kF32, {0, 7}, {}},
+                                                  {"h", StoredType::kF16, {3, 1}, bytes(halves)},
+                                                  {"b", StoredType::kBf16, {1, 2}, bytes(brains)}});
   const SafetensorsFile file(folder.path() / "a");
   ASSERT_EQ(file.tensors().size(), 4U);
   EXPECT_EQ(file.Find("nothing"), nullptr);
@@ -198,7 +198,7 @@ TEST(SafetensorsTest, SurvivesThousandsOfDamagedFilesWithOneLineEach) {
   testing::AddRandom("model.a.weight", {4, 3}, 0, tensors);
   testing::AddRandom("model.b.weight", {5}, 0, tensors);
   testing::AddRandom("model.c.bias", {2, 1, 2}, 0, tensors);
-  const std::vector<std::byte> sound = SafetensorsBytes(tensors.Stored());
+  const std::vector<std::byte> sound = testing::SafetensorsBytes(tensors.Stored());
   const std::string text(reinterpret_cast<const char*>(sound.data()), sound.size());
   const ModelFolder folder("mutated");
   Random random(11, "mutations");

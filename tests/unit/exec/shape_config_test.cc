@@ -1,6 +1,4 @@
 // Shapes of public models, as what they can be computed as.
-#include "exec/model/shape_config.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "exec/cpu/cpu_model.h"
+#include "exec/model/model_config.h"
 #include "exec/model/weights.h"
 
 namespace twin::exec {

@@ -205,7 +205,7 @@ TEST_F(WeightsTest, RefusesWeightsThatAreNoFloatingPoint) {
   for (StoredTensor& tensor : stored) {
     if (tensor.name == "model.norm.weight") tensor.type = StoredType::kI32;
   }
-  WriteSafetensors(folder_.path() / "model.safetensors", stored);
+  testing::WriteSafetensors(folder_.path() / "model.safetensors", stored);
   EXPECT_THAT(Refusal(), HasSubstr("'model.norm.weight' has dtype I32, must be F64, F32, F16"));
 }
 
@@ -231,7 +231,7 @@ TEST_F(WeightsTest, ReadsFp64AndPacksBf16) {
     stored[i].type = StoredType::kF64;
     stored[i].bytes = std::as_bytes(std::span(wide[i]));
   }
-  WriteSafetensors(folder_.path() / "model.safetensors", stored);
+  testing::WriteSafetensors(folder_.path() / "model.safetensors", stored);
   EXPECT_EQ(RowOf(Load().weights.embedding, 3),
             StoredRow(tensors_, "model.embed_tokens.weight", 3));
   const LoadedWeights rounded = Load(DType::kBf16);

@@ -18,7 +18,6 @@
 #include "exec/cuda/activations.h"
 #include "exec/cuda/cuda_executor.h"
 #include "exec/generation.h"
-#include "exec/model/safetensors_writer.h"
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/float_formats.h"
@@ -26,6 +25,7 @@
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_device.h"
 #include "tests/support/relative_distance.h"
+#include "tests/support/safetensors_writer.h"
 #include "tests/unit/exec_cuda/device_model.h"
 
 namespace twin::exec::cuda {
@@ -411,7 +411,7 @@ TEST_F(EmulatedExecutorTest, MatricesOfFp16AreRoundedWithAWarning) {
     tensor.type = StoredType::kF16;
     tensor.bytes = std::as_bytes(std::span(narrow.back()));
   }
-  WriteSafetensors(folder_.path() / "model.safetensors", stored);
+  testing::WriteSafetensors(folder_.path() / "model.safetensors", stored);
   const LoadedCudaModel loaded = LoadCudaModel({.config = config_,
                                                 .weights = folder_.path(),
                                                 .positions = 100,

@@ -28,7 +28,7 @@ class StateProbeTest : public ::testing::Test {
 };
 
 TEST_F(StateProbeTest, RunsChainsBurstsAndDecodesAndTimesEveryCall) {
-  const DeviceState state = MeasureDeviceState(0, {.seconds = 0.03, .nvml = FAKE_NVML});
+  const ProbedDeviceState state = MeasureDeviceState(0, {.seconds = 0.03, .nvml = FAKE_NVML});
   EXPECT_EQ(state.tokens, 1024);
   std::map<std::string, int> counted;
   double before = 0;
@@ -76,7 +76,7 @@ TEST(NvmlClocksTest, WithoutTheLibraryOrTheDeviceSayWhyThereAreNone) {
 
 // A device whose calls take 1 ms at first and then 1.2 ms, reached exponentially in 30 ms.
 TEST(StateSummaryTest, FindsTheRestedAndTheLoadedRateAndTheTimeBetween) {
-  DeviceState state;
+  ProbedDeviceState state;
   state.tokens = 1000;
   state.outputs = 1000;
   state.inputs = 500'000;  // 1e12 operations

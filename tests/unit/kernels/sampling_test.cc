@@ -323,7 +323,7 @@ TEST_P(GumbelSetsTest, EveryInstructionSetChoosesByTheSameBits) {
   EXPECT_EQ(kernels.sum_of_weights(logits.data(), 5003, 15, 1.25F), sum);
   const float largest = logits[static_cast<std::size_t>(Argmax(logits))];
   for (const float share : {1.0F, 0.3F, 1e-3F}) {
-    const std::uint64_t enough = EnoughOf(share, kLargestWeight);
+    const std::uint64_t enough = CeilShare(share, kLargestWeight);
     float lowest = largest;
     for (const float logit : logits) {
       if (WeightOf(logit, largest, 1.25F) >= enough) lowest = std::min(lowest, logit);
@@ -368,10 +368,10 @@ TEST(GumbelTest, OrderedBitsOrderAsTheFloats) {
 }
 
 TEST(GumbelTest, EnoughIsTheLeastThatReachesTheShare) {
-  EXPECT_EQ(EnoughOf(0.5F, 10), 5U);
-  EXPECT_EQ(EnoughOf(0.5F, 11), 6U);
-  EXPECT_EQ(EnoughOf(1e-9F, 11), 1U);
-  EXPECT_EQ(EnoughOf(0.99999994F, std::uint64_t{1} << 50), (std::uint64_t{1} << 50) - (1 << 26));
+  EXPECT_EQ(CeilShare(0.5F, 10), 5U);
+  EXPECT_EQ(CeilShare(0.5F, 11), 6U);
+  EXPECT_EQ(CeilShare(1e-9F, 11), 1U);
+  EXPECT_EQ(CeilShare(0.99999994F, std::uint64_t{1} << 50), (std::uint64_t{1} << 50) - (1 << 26));
 }
 
 TEST(SamplingTest, ABatchGivesEachRowItsOwnToken) {

@@ -32,7 +32,7 @@ std::vector<std::uint16_t> RandomMatrix(Random& random, std::int64_t rows, std::
 }
 
 struct Case {
-  GemmShape shape;
+  DeviceGemmShape shape;
   std::int64_t x_gap = 0;  // elements behind each row
   std::int64_t y_gap = 0;
 };
@@ -77,7 +77,7 @@ class Operands {
 
   // Every result within its format's rounding, and the error of sums in fp32; nothing else written.
   void ExpectProduct() const {
-    const GemmShape& shape = case_.shape;
+    const DeviceGemmShape& shape = case_.shape;
     const std::vector<std::byte> bytes = device_y_.Get();
     const double rounding = shape.output_dtype == DType::kFp32 ? 0 : 0x1p-8;
     for (std::int64_t t = 0; t < shape.tokens; ++t) {

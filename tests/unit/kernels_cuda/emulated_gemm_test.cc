@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 // Too many tokens for SkinnyGemm.
-constexpr GemmShape kShape{.tokens = 16, .outputs = 64, .inputs = 48};
+constexpr DeviceGemmShape kShape{.tokens = 16, .outputs = 64, .inputs = 48};
 
 std::filesystem::path FreshPath() {
   std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -34,7 +34,7 @@ class EmulatedGemmTest : public testing::Test {
   ~EmulatedGemmTest() override { cuda_emulation::FailCublasLtAlgorithms({}); }
 
   // Zeros: what comes out does not matter here.
-  static void Multiply(Gemm& gemm, const GemmShape& shape) {
+  static void Multiply(Gemm& gemm, const DeviceGemmShape& shape) {
     const TestStream stream;
     const OnDevice<std::uint16_t> x(
         std::vector<std::uint16_t>(static_cast<std::size_t>(shape.tokens * shape.inputs)));
@@ -99,7 +99,7 @@ TEST_F(EmulatedGemmTest, ATunedAlgorithmIsKeptInTheFileAndUsedWithoutAskingAgain
   const auto before = EmulatedCublasLtCalls();
   Multiply(gemm, kShape);
   EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics);
-  GemmShape other = kShape;
+  DeviceGemmShape other = kShape;
   other.tokens = 17;
   Multiply(gemm, other);
   EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics + 1);
@@ -117,7 +117,7 @@ TEST(RoundedTokensTest, StepsGrowWithTheNumber) {
 TEST_F(EmulatedGemmTest, ASizeTakesTheAlgorithmOfItsRoundedSize) {
   Gemm gemm(TestCublasLt(), "");
   const TestStream stream;
-  GemmShape shape = kShape;
+  DeviceGemmShape shape = kShape;
   shape.tokens = 64;
   gemm.Tune(stream.view(), shape);
   const auto heuristics = [&](std::int64_t tokens) {
@@ -207,7 +207,7 @@ TEST_F(EmulatedGemmTest, ADamagedFileIsRefusedAtOnce) {
 
 TEST_F(EmulatedGemmTest, AlgorithmsOfFp8ProductsAreTunedAndKeptToo) {
   const std::filesystem::path path = FreshPath();
-  const GemmShape shape{.tokens = 8, .outputs = 64, .inputs = 48, .input_dtype = DType::kFp8};
+  const DeviceGemmShape shape{.tokens = 8, .outputs = 64, .inputs = 48, .input_dtype = DType::kFp8};
   const std::size_t used = [&] {
     const TestStream stream;
     Gemm gemm(TestCublasLt(), path);
@@ -227,8 +227,9 @@ TEST_F(EmulatedGemmTest, AlgorithmsOfFp8ProductsAreTunedAndKeptToo) {
 
 TEST_F(EmulatedGemmTest, AnAlgorithmOfOneFp8AccumulationNeverServesTheOther) {
   const std::filesystem::path path = FreshPath();
-  const GemmShape accurate{.tokens = 8, .outputs = 64, .inputs = 48, .input_dtype = DType::kFp8};
-  GemmShape fast = accurate;
+  const DeviceGemmShape accurate{
+      .tokens = 8, .outputs = 64, .inputs = 48, .input_dtype = DType::kFp8};
+  DeviceGemmShape fast = accurate;
   fast.accumulation = Fp8Accumulation::kFast;
   for (const auto& [measured, other] : {std::pair(accurate, fast), std::pair(fast, accurate)}) {
     std::filesystem::remove(path);
@@ -280,9 +281,9 @@ TEST_F(EmulatedGemmTest, CublasLtIsToldOfFastAccumulationWhereItIsAskedFor) {
 }
 
 TEST_F(EmulatedGemmTest, Fp8ProductsAreADeviceErrorWhereThereAreNone) {
-  const GemmShape shape{.tokens = 8, .outputs = 64, .inputs = 48, .input_dtype = DType::kFp8};
+  const DeviceGemmShape shape{.tokens = 8, .outputs = 64, .inputs = 48, .input_dtype = DType::kFp8};
   Gemm(TestCublasLt(), "").Prepare(shape);
-  GemmShape odd = shape;
+  DeviceGemmShape odd = shape;
   odd.inputs = 40;
   EXPECT_THAT([&] { Gemm(TestCublasLt(), "").Prepare(odd); },
               ThrowsMessage<DeviceError>(HasSubstr("NOT_SUPPORTED")));

@@ -15,8 +15,8 @@ using testing::HasSubstr;
 using testing::Pointee;
 using testing::ThrowsMessage;
 
-constexpr GemmShape kShape{.tokens = 8, .outputs = 4096, .inputs = 14336};
-constexpr GemmShape kLogits{
+constexpr DeviceGemmShape kShape{.tokens = 8, .outputs = 4096, .inputs = 14336};
+constexpr DeviceGemmShape kLogits{
     .tokens = 1, .outputs = 128256, .inputs = 4096, .output_dtype = DType::kFp32};
 constexpr GemmAlgorithm kMeasured{.blob = {1, 0xFFFFFFFFFFFFFFFF, 0, 7, 0, 0, 0, 0x80000000},
                                   .microseconds = 41.25};
@@ -57,15 +57,15 @@ TEST_F(GemmAlgorithmFileTest, KeepsWhatWasSet) {
   const GemmAlgorithmFile again = Open();
   EXPECT_THAT(again.Find(kShape), Pointee(kMeasured));
   EXPECT_THAT(again.Find(kLogits), Pointee(kSkinny));
-  GemmShape other = kShape;
+  DeviceGemmShape other = kShape;
   other.output_dtype = DType::kFp32;
   EXPECT_EQ(again.Find(other), nullptr);
 }
 
 TEST_F(GemmAlgorithmFileTest, EachAccumulationOfFp8HasItsOwnAlgorithm) {
-  GemmShape accurate = kShape;
+  DeviceGemmShape accurate = kShape;
   accurate.input_dtype = DType::kFp8;
-  GemmShape fast = accurate;
+  DeviceGemmShape fast = accurate;
   fast.accumulation = Fp8Accumulation::kFast;
   GemmAlgorithmFile file = Open();
   file.Set(fast, kMeasured);

@@ -81,13 +81,13 @@ TEST_P(ServedPositionsTest, AreThoseThatEachServerDerives) {
                            std::to_string(one.positions) + ", " + one.fields + "}";
   const ModelConfig model = ParseHfConfig(text, "config.json");
   EXPECT_EQ(model.shape.max_position, one.positions);
-  EXPECT_EQ(PositionsOf(model, PositionRule::kVllm).most, one.vllm);
-  EXPECT_EQ(PositionsOf(model, PositionRule::kVllm).at_start, one.vllm_at_start);
-  EXPECT_EQ(PositionsOf(model, PositionRule::kVllmBefore0111).most, one.vllm_before);
-  EXPECT_EQ(PositionsOf(model, PositionRule::kVllmBefore0111).at_start, one.vllm_before);
-  EXPECT_EQ(PositionsOf(model, PositionRule::kSglang).most, one.sglang);
-  EXPECT_EQ(PositionsOf(model, PositionRule::kTgi).most, one.tgi);
-  EXPECT_EQ(PositionsOf(model, PositionRule::kTrtLlm).most, one.trtllm);
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kVllm).most, one.vllm);
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kVllm).at_start, one.vllm_at_start);
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kVllmBefore0111).most, one.vllm_before);
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kVllmBefore0111).at_start, one.vllm_before);
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kSglang).most, one.sglang);
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kTgi).most, one.tgi);
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kTrtLlm).most, one.trtllm);
 }
 
 INSTANTIATE_TEST_SUITE_P(RopeTypes, ServedPositionsTest, ::testing::ValuesIn(kCases),
@@ -98,7 +98,7 @@ TEST(LearnedPositionsTest, AreAsManyAsTheirTableHas) {
   gpt2.shape.max_position = gpt2.shape.learned_positions = 1024;
   for (const PositionRule rule :
        {PositionRule::kVllm, PositionRule::kSglang, PositionRule::kTgi, PositionRule::kTrtLlm}) {
-    EXPECT_EQ(PositionsOf(gpt2, rule).most, 1024);
+    EXPECT_EQ(FindServedPositions(gpt2, rule).most, 1024);
   }
 }
 

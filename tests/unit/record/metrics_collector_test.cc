@@ -50,7 +50,7 @@ class MetricsCollectorTest : public ::testing::Test {
   }
 };
 
-// The golden metric example, policies 14.4, times in ms:
+// An example whose metrics were computed by hand from docs/metrics.md, times in ms:
 //   A: arrival 0, tokens at 100,150,200,260. B: arrival 20, tokens at 220,260.
 //   C: arrival 30, tokens at 400,440,500.
 void TellGoldenExample(ScriptedRun& script) {

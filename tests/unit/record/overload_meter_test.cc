@@ -53,21 +53,21 @@ OverloadMeter PoissonQueue(double rate, int requests, std::uint64_t seed) {
 }
 
 TEST(OverloadMeterTest, ABacklogThatGrowsSteadilyIsAnOverload) {
-  EXPECT_EQ(TrendOf(std::vector<double>{0, 1, 2, 3, 4, 5}, 1, 10), Overload::kYes);
+  EXPECT_EQ(EstimateTrend(std::vector<double>{0, 1, 2, 3, 4, 5}, 1, 10), Overload::kYes);
   // Half a percent of the arrivals stays: less than counts.
-  EXPECT_EQ(TrendOf(std::vector<double>{0, 1, 2, 3, 4, 5}, 1, 200), Overload::kNo);
-  EXPECT_EQ(TrendOf(std::vector<double>{3, 3, 3, 3}, 1, 10), Overload::kNo);
+  EXPECT_EQ(EstimateTrend(std::vector<double>{0, 1, 2, 3, 4, 5}, 1, 200), Overload::kNo);
+  EXPECT_EQ(EstimateTrend(std::vector<double>{3, 3, 3, 3}, 1, 10), Overload::kNo);
 }
 
 // Slope by least squares (-2*0 - 1*2 + 0*1 + 1*3 + 2*2) / 10 = 0.5. Increments 2, -1, 2, -1: mean
 // 0.5, variance (10 - 4 * 0.25) / 3 = 3. z = 0.5 * sqrt(4) / sqrt(3) = 0.58.
 TEST(OverloadMeterTest, NoiseIsComparedWithThatOfARandomWalk) {
   const std::vector<double> backlog = {0, 2, 1, 3, 2};
-  EXPECT_EQ(TrendOf(backlog, 1, 1), Overload::kNo);
+  EXPECT_EQ(EstimateTrend(backlog, 1, 1), Overload::kNo);
   // Increments 1, 2, 1, 2: slope 1.5, deviation 0.577, z = 1.5 * 2 / 0.577 = 5.2.
-  EXPECT_EQ(TrendOf(std::vector<double>{0, 1, 3, 4, 6}, 1, 1), Overload::kYes);
+  EXPECT_EQ(EstimateTrend(std::vector<double>{0, 1, 3, 4, 6}, 1, 1), Overload::kYes);
   // Increments 2, -1, 3, 0: slope 1, deviation 1.826, z = 1 * 2 / 1.826 = 1.1.
-  EXPECT_EQ(TrendOf(std::vector<double>{0, 2, 1, 4, 4}, 1, 1), Overload::kUndecided);
+  EXPECT_EQ(EstimateTrend(std::vector<double>{0, 2, 1, 4, 4}, 1, 1), Overload::kUndecided);
 }
 
 TEST(OverloadMeterTest, AQueueBelowCapacityIsHardlyEverSaturatedAndOneAboveIs) {

@@ -33,7 +33,7 @@ double Mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// The definitions of policies 14.1 over whole lists of token times.
+// The definitions of docs/metrics.md over whole lists of token times.
 struct Truth {
   explicit Truth(const std::vector<TrueRequest>& requests) {
     for (const TrueRequest& r : requests) {

@@ -200,7 +200,7 @@ TEST_P(ReplayTest, TheTrackersCensusIsTheEngines) {
   const Summary summary = metrics_.Summarise();
   EXPECT_EQ(summary.Number("completed"), 80);
   EXPECT_GT(summary.Number("recomputes"), 0);
-  // Token conservation (policies 16.2): computed = sum(P + O - 1) + recomputed, where nothing runs
+  // Tokens are conserved: computed = sum(P + O - 1) + recomputed, where nothing runs
   // beyond its end.
   if (!GetParam()) {
     EXPECT_EQ(summary.Number("computed_prefill_tokens") + summary.Number("computed_decode_tokens"),

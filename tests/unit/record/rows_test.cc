@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "core/number_text.h"
-#include "run/record/part_rows.h"
-#include "run/record/request_rows.h"
 #include "run/record/request_tracker.h"
 #include "run/record/series.h"
-#include "run/record/step_rows.h"
+#include "run/record/table_rows.h"
 #include "tests/support/scripted_run.h"
 #include "tests/unit/record/random_run.h"
 

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "config/record_file.h"
 #include "core/input_error.h"
 #include "run/deployed_groups.h"
 

@@ -1,4 +1,4 @@
-// Expected values: by hand from the policy notes, section 10.2, and its example 10c.
+// Expected values: by hand from the rules in sched/policy/distserve.h and its source.
 #include "sched/policy/distserve.h"
 
 #include <gtest/gtest.h>
@@ -55,9 +55,9 @@ class BackPressureTest : public ::testing::Test {
   DrivenCluster pair_ = Pair(DistServeConfig{}, 8, 20);
 };
 
-// 10c: r1, r2, r3 and r4 are requests 3 to 6. Request 2 keeps the replica busy until three have
+// r1, r2, r3 and r4 are requests 3 to 6. Request 2 keeps the replica busy until three have
 // come.
-TEST_F(BackPressureTest, Example10cAFullDecodeSideStallsPrefill) {
+TEST_F(BackPressureTest, AFullDecodeSideStallsPrefill) {
   DrivenCluster& pair = pair_;
   pair.Arrive(4, 1);
   pair.Arrive(12, 9);  // 3 blocks

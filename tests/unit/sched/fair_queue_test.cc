@@ -1,5 +1,5 @@
-// Expected values: the counters of example 9a of the policy notes; the bound of Sheng et al.,
-// OSDI'24.
+// Expected values: counters from a small model of the rules of Sheng et al., OSDI'24 (grade MODEL
+// of tests/golden/README.md); the bound is theirs.
 #include "sched/policy/fair_queue.h"
 
 #include <gtest/gtest.h>

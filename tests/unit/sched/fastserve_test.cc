@@ -1,4 +1,5 @@
-// Expected values: example 9b of the policy notes, of grade MODEL; others by hand.
+// Expected values: a small model of the rules in sched/policy/fastserve.h for the first test (grade
+// MODEL of tests/golden/README.md); by hand for the others.
 #include "sched/policy/fastserve.h"
 
 #include <gtest/gtest.h>

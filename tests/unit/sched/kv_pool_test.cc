@@ -284,8 +284,7 @@ TEST(KvPoolTest, TakesNamesBack) {
   EXPECT_EQ(pool.Lookup(keys, 3).blocks, 2);
 }
 
-// Worked example 4d of the policy notes (blocks numbered from 0 here): the free queue, step by
-// step.
+// The free queue of golden case vllm_v1_prefix-ex4d, step by step (blocks numbered from 0 here).
 TEST(KvPoolTest, FreeQueueOfTheWorkedPrefixExample) {
   KvPool pool({.block_size = 4, .blocks = 8});
   BlockTable a;

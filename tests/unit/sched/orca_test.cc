@@ -1,5 +1,5 @@
-// Expected values: the worked examples 2a, 2b and 2c of the policy notes, of grade MODEL, MODEL and
-// ORIG.
+// Expected values: golden cases orca-ex2a, orca-ex2b and sarathi_orca-ex2c
+// (tests/golden/README.md).
 #include "sched/policy/orca.h"
 
 #include <gtest/gtest.h>

@@ -146,7 +146,7 @@ TEST(OrderedCoresTest, WhoeverDidNotFitInTensorRtLlmWaitsForItsTurn) {
             "it8: B:D1 | free=1 | fin=[B] | freeA=4\n");
 }
 
-// Worked example 12b with 23 tokens, where SGLang's own rule retracts A: it has as many output
+// Golden case sglang_fcfs-ex12b23, where SGLang's own rule retracts A: it has as many output
 // tokens as B, and the longer prompt. B then comes before C, which it would not at the end of a
 // list, and needs 13 tokens of 23; beside the 20 that it is charged, C does not fit.
 TEST(OrderedCoresTest, SglangRetractsTheLastInTheOrder) {

@@ -173,9 +173,9 @@ TEST(OrderedQueueTest, AgesOfExtremePrioritiesDoNotOverflow) {
   EXPECT_LT(OrderKey(order, Sequence{}), OrderKey(order, least));
 }
 
-// Example 9a of the policy notes, of grade MODEL: X has A to D, Y has E and F; requests reserve
-// prompt and output of 15 tokens. Its t0 is it1 and it2, t1 is it3 (Y is lifted to 12, as much as
-// X, and nothing fits), t2 is it4 and it5, ...
+// The requests of FairQueueTest.CountersFollowTheWorkedExample: X has A to D, Y has E and F;
+// requests reserve prompt and output of 15 tokens. Its t0 is it1 and it2, t1 is it3 (Y is lifted to
+// 12, as much as X, and nothing fits), t2 is it4 and it5, ...
 TEST(OrderedQueueTest, VirtualTokenCountersServeTheTenantThatWasServedLeast) {
   TgiV2Config config;
   config.max_batch_total_tokens = 15;

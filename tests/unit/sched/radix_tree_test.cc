@@ -1,4 +1,4 @@
-// Expected values: worked example 12a of the policy notes, and by hand.
+// Expected values: by hand from the rules in sched/cache/radix_tree.h and its source.
 #include "sched/cache/radix_tree.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ class TokenTree {
 
 using Blocks = std::vector<std::int32_t>;
 
-TEST(RadixTreeTest, WorkedExample12a) {
+TEST(RadixTreeTest, MatchesSplitsAndEvictsAsTheRulesSay) {
   TokenTree tree;
   EXPECT_EQ(tree.Insert({1, 2, 3, 4}).present, 0);
   EXPECT_EQ(tree.tree().evictable(), 4);

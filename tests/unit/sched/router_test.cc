@@ -80,13 +80,12 @@ TEST(RouterTest, RoundRobinTakesReplicasInTurn) {
   EXPECT_EQ(Desk(RouterKind::kRoundRobin, 3).Send({9, 9, 9, 9, 9}), (Choices{0, 1, 2, 0, 1}));
 }
 
-// Worked example 10a.
-TEST(RouterTest, Example10aLeastRequestsCountsRequests) {
+TEST(RouterTest, LeastRequestsCountsRequests) {
   EXPECT_EQ(Desk(RouterKind::kLeastRequests, 2).Send({100, 10, 10, 10}), (Choices{0, 1, 0, 1}));
 }
 
-// Worked example 10a: 101 tokens at replica 0; 11, 22 and 33 at replica 1.
-TEST(RouterTest, Example10aLeastTokensCountsPromptsAndFirstTokens) {
+// 101 tokens at replica 0; 11, 22 and 33 at replica 1.
+TEST(RouterTest, LeastTokensCountsPromptsAndFirstTokens) {
   Desk desk(RouterKind::kLeastTokens, 2);
   EXPECT_EQ(desk.Send({100, 10, 10, 10}), (Choices{0, 1, 1, 1}));
   EXPECT_EQ(desk.telemetry().loads().prompt_tokens[1] + desk.telemetry().loads().unanswered[1], 33);
@@ -188,8 +187,8 @@ class PrefixAffinityTest : public ::testing::Test {
   std::unique_ptr<Router> router_ = MakeRouter({.kind = RouterKind::kPrefixAffinity}, 2, 4, 1);
 };
 
-// Worked example 10b: 4 of 10 blocks match replica 0, which is not more than half.
-TEST_F(PrefixAffinityTest, Example10bAShortMatchGoesToTheSmallestTree) {
+// 4 of 10 blocks match replica 0, which is not more than half.
+TEST_F(PrefixAffinityTest, AShortMatchGoesToTheSmallestTree) {
   EXPECT_EQ(Choose(Keys(100, 4), {0, 0}), 0);
   EXPECT_EQ(Choose(Joined(Keys(100, 4), Keys(200, 6)), {3, 2}), 1);
 }

@@ -1,4 +1,5 @@
-// Expected values: the worked examples 5a to 5c of the policy notes, of grade ORIG.
+// Expected values: golden cases sarathi-ex5a, sarathi-ex5c, sarathi_vllm-ex5b and
+// sarathi_simple_chunking-ex5b2 (tests/golden/README.md).
 #include "sched/policy/sarathi.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Expected values: worked example 12b of the policy notes with the corrections of the notes on
-// release 0.5.23 (golden cases sglang_fcfs-ex12b and -ex12b23), and by hand.
+// Expected values: golden cases sglang_fcfs-ex12b and -ex12b23 (tests/golden/README.md), and by
+// hand.
 #include "sched/policy/sglang.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Expected values: the worked examples 6a and 6b of the policy notes, of grade ORIG.
+// Expected values: golden cases mii_splitfuse-ex6a and -ex6b (tests/golden/README.md).
 #include "sched/policy/splitfuse.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Expected values: the worked examples 1a and 1b of the policy notes, of grade MODEL and ORIG.
+// Expected values: golden cases static_padded-ex1a and sarathi_static-ex1b
+// (tests/golden/README.md).
 #include "sched/policy/static_batching.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Expected values: the worked examples 7a and 7b of the policy notes, of grade MODEL.
+// Expected values: golden cases tgi_v2-ex7a and -ex7b (tests/golden/README.md).
 #include "sched/policy/tgi_v2.h"
 
 #include <gmock/gmock.h>

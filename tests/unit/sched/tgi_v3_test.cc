@@ -1,4 +1,4 @@
-// Expected values: worked example 7c of the policy notes (grade MODEL); others by hand.
+// Expected values: golden case tgi_v3-ex7c (tests/golden/README.md), and by hand.
 #include "sched/policy/tgi_v3.h"
 
 #include <gtest/gtest.h>

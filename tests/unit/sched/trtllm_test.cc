@@ -1,4 +1,4 @@
-// Expected values: the worked examples 8a to 8f of the policy notes, of grade MODEL.
+// Expected values: golden cases trtllm_*-ex8a to -ex8f (tests/golden/README.md), and by hand.
 #include "sched/policy/trtllm.h"
 
 #include <gtest/gtest.h>
@@ -104,8 +104,8 @@ TrtllmConfig Speculating(Capacity capacity, std::int32_t tokens) {
   return config;
 }
 
-// The requests of example 11a, by hand. At their ends A holds 5 + 6 + 2 slots and B 4 + 6 + 2: 7
-// blocks.
+// By hand, with the requests of VllmV1PolicyTest.VerifiesDraftsWithinTheBudget. At their ends A
+// holds 5 + 6 + 2 slots and B 4 + 6 + 2: 7 blocks.
 TEST(TrtllmPolicyTest, DecodesVerifyTheirDrafts) {
   EXPECT_EQ(Decided(Speculating(Capacity::kGuaranteedNoEvict, 12), {.block_size = 4, .blocks = 8},
                     {{.prompt = 5, .output = 6, .accepts = {2, 1}},

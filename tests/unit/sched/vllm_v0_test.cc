@@ -1,4 +1,4 @@
-// Expected values: the worked examples 3a to 3f of the policy notes, of grade ORIG.
+// Expected values: golden cases vllm_v0*-ex3a to -ex3f (tests/golden/README.md), and by hand.
 #include "sched/policy/vllm_v0.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,8 @@ VllmV0Config Speculating(std::int32_t drafts) {
   return config;
 }
 
-// The requests of example 11a, whose numbers are V1's: with room for all slots V0 decides the same.
+// The requests of VllmV1PolicyTest.VerifiesDraftsWithinTheBudget: with room for all slots V0
+// decides as V1 does.
 TEST(VllmV0PolicyTest, VerifiesDraftsLikeV1WhereMemorySuffices) {
   EXPECT_EQ(Decided(Speculating(2), {.blocks = 19},
                     {{.prompt = 5, .output = 6, .accepts = {2, 1}},
@@ -134,7 +135,7 @@ TEST(VllmV0PolicyTest, VerifiesDraftsLikeV1WhereMemorySuffices) {
             "it4: B:V3 | free=16 | fin=[B] | freeA=19\n");
 }
 
-// The requests of example 11c, by hand. In it3 A's slots touch its second and third block, in it4
+// By hand. In it3 A's slots touch its second and third block, in it4
 // (8 known tokens and 2 drafts) again: one is free, and A is alone. Both start again in it5.
 TEST(VllmV0PolicyTest, LookaheadSlotsPreempt) {
   EXPECT_EQ(Decided(Speculating(2), {.blocks = 4}, {{1, 5, 4}, {1, 4, 4}}),

@@ -1,5 +1,5 @@
-// Expected values: the worked examples 4a to 4g and 11a to 11c of the policy notes, of grade ORIG
-// (vLLM 0.15.1).
+// Expected values: golden cases vllm_v1*-ex4a to -ex4g (tests/golden/README.md), and, with drafts,
+// the decisions of the scheduler of vLLM 0.15.1.
 #include "sched/policy/vllm_v1.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST(VllmV1PolicyTest, PriorityPreemptsTheLeastImportant) {
             "it10: A:D1 | free=2 | fin=[A] | freeA=5\n");
 }
 
-// 11a: A accepts 2 of its drafts and then 1, B none, 1 and 2. What is behind the limit is dropped.
+// A accepts 2 of its drafts and then 1, B none, 1 and 2. What is behind the limit is dropped.
 TEST(VllmV1PolicyTest, VerifiesDraftsWithinTheBudget) {
   VllmV1Config config = SmallConfig(16);
   config.speculation = {.method = SpecMethod::kNgram, .num_speculative_tokens = 2};
@@ -74,7 +74,7 @@ TEST(VllmV1PolicyTest, VerifiesDraftsWithinTheBudget) {
             "it4: B:V3 | free=16 | fin=[B] | freeA=19\n");
 }
 
-// 11b: the requests of 11a without drafts take six iterations instead of four.
+// The requests of the test above without drafts take six iterations instead of four.
 TEST(VllmV1PolicyTest, WithoutDraftsADecodeIsOneToken) {
   EXPECT_EQ(Decided(SmallConfig(16), {.blocks = 19}, {{1, 5, 6}, {1, 4, 6}}),
             "it1: A:P5 B:P4 | free=16\n"
@@ -85,7 +85,7 @@ TEST(VllmV1PolicyTest, WithoutDraftsADecodeIsOneToken) {
             "it6: A:D1 B:D1 | free=13 | fin=[A,B] | freeA=19\n");
 }
 
-// 11c: the drafts' own slots take the block that B would need; nothing is ever accepted.
+// The drafts' own slots take the block that B would need; nothing is ever accepted.
 TEST(VllmV1PolicyTest, SlotsBehindTheDraftsPreempt) {
   VllmV1Config config = SmallConfig(16);
   config.speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 2};

@@ -20,7 +20,7 @@ WorkItem Item(std::uint32_t request, Phase phase, std::uint8_t drafts) {
   return item;
 }
 
-// Of three drafts two are accepted, of two none, which needs no outcome; another request has none,
+// Two of three drafts are accepted; none of two, which needs no outcome; another request has none,
 // and a prefill pads.
 TEST(DraftCountsTest, CountsWhatDecodesVerified) {
   StepPlan plan;

@@ -223,10 +223,10 @@ TEST_F(TgiMetricsTest, CountCallsAndWhatMadeBatchesJoin) {
   FrontMetrics metrics(service_);
   metrics.OnStep(Prefill(2, 2));  // the first batch joins no other
   metrics.OnStep(Decode(2));
-  metrics.OnStep(Prefill(1, 3));  // behind one decode: enough waited
+  metrics.OnStep(Prefill(1, 3));  // after one decode: enough waited
   metrics.OnStep(Decode(3));
   metrics.OnStep(Decode(3));
-  metrics.OnStep(Prefill(1, 4));                         // behind two: three tokens have passed
+  metrics.OnStep(Prefill(1, 4));  // after two decodes: three tokens have passed
   metrics.OnStep({.since_planned = 1ms, .running = 4});  // releases blocks alone
   const std::string page = Page(metrics);
   for (const char* line : {"tgi_batch_inference_count{method=\"prefill\"} 3.0\n",

@@ -144,7 +144,7 @@ TEST(FrontOverload, Answers429WithATimeToRetry) {
   EXPECT_EQ(StatusOf(as_vllm.Ask(PostText("/v1/completions", R"({"prompt":"x"})"))), 503);
 }
 
-// Of several answers none may go on where one was refused.
+// No answer to a request may go on if another one was refused.
 TEST(FrontOverload, CancelsTheAnswersThatHadRoom) {
   ServedFront served;
   served.service.holds = true;
@@ -219,7 +219,7 @@ TEST(FrontClients, SlowReadersGetAllOfTheTextInFewerEvents) {
   EXPECT_LT(events.size(), SlowReader::kTokens);
 }
 
-// What --send-times writes.
+// The file of --send-times.
 class SentLog {
  public:
   FrontOptions Options() {
@@ -260,7 +260,7 @@ TEST(FrontSendTimes, TellOfEachTokenOfAStreamAndOfNoWholeAnswer) {
   EXPECT_EQ(log.due(), FirstMilliseconds(3));
 }
 
-// The number behind a line's name and labels.
+// The number after a line's name and labels.
 std::int64_t CountIn(const std::string& page, const std::string& histogram) {
   const std::size_t line = page.find("\n" + histogram + "_count{");
   if (line == std::string::npos) return -1;

@@ -10,7 +10,7 @@
 
 namespace twin::serve::testing {
 
-// What parsers of JSON and of requests stumble over.
+// Pieces of text that parsers of JSON and of requests stumble over.
 inline const std::string kJsonPieces[] = {"[",
                                           "]",
                                           "{",

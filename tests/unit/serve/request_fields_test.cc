@@ -97,7 +97,7 @@ TEST(JsonBody, RefusesListsThatMixIdsAndOtherThings) {
   }
 }
 
-// Of every kind of JSON value, in a list of ids and in a list of such lists, in every place.
+// Puts every kind of JSON value in every place of a list of ids and of a list of such lists.
 TEST(JsonBody, AListOfIdsHoldsNothingButIds) {
   for (const char* other :
        {"{}", R"({"a":1})", R"({"a":[1]})", R"("a")", "null", "true", "1.5", "-1", "[]", "[1]"}) {
@@ -112,8 +112,8 @@ TEST(JsonBody, AListOfIdsHoldsNothingButIds) {
   }
 }
 
-// What only chooses other tokens has no effect on a generator of tokens; a real model without the
-// feature would answer something else than was asked for.
+// Fields that only choose other tokens have no effect on a generator of tokens; a real model
+// without the feature would answer something else than was asked for.
 TEST(RequestFields, SamplingIsIgnoredByEmulatedAndRefusedByGreedyModels) {
   run::ServedModel real = Model();
   real.emulated = false;

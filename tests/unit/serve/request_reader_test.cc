@@ -1,4 +1,4 @@
-// What bytes make a request, and which are refused with what status. The cases follow RFC 9112 and
+// Which bytes make a request, and which are refused with what status. The cases follow RFC 9112 and
 // the ways in which two parsers of one connection can disagree (request smuggling).
 #include "apps/serve/http/request_reader.h"
 
@@ -123,7 +123,7 @@ std::vector<ReaderCase> Refused() {
 
 class ReaderTable : public testing::TestWithParam<ReaderCase> {};
 
-// The same bytes give the same requests in one piece and cut at every place.
+// Bytes give the same requests in one piece and cut at every place.
 TEST_P(ReaderTable, HoweverTheBytesAreSplit) {
   const ReaderCase& c = GetParam();
   EXPECT_EQ(Read(c.bytes, c.bytes.size()), c.outcome);

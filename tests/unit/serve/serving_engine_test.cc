@@ -186,7 +186,7 @@ TEST_F(ServingEngineTest, BatchesAreDeliveredTogether) {
   EXPECT_THAT(heard->Due(), Each(heard->End().last_token));
 }
 
-// What a killed process leaves is what had been written by then.
+// A killed process leaves the files as they had been written by then.
 TEST_F(ServingEngineTest, TheRecordOfARunThatGoesOnReplays) {
   const auto engine = Start(Experiment());
   Answer(*engine, Asked({1, 2, 3}, 50));
@@ -237,7 +237,7 @@ TEST_F(ServingEngineTest, TheSimulationOfAServedRunIsThatRun) {
   EXPECT_EQ(served.departures[0].cancelled.request, RequestId{2});
   for (const char* const name : {"completed", "cancelled", "total_output_tokens", "mean_ttft_ms",
                                  "mean_tpot_ms", "prefix_hit_share"}) {
-    // The stop string ends its request a nanosecond behind its last token.
+    // The stop string ends its request a nanosecond after its last token.
     EXPECT_NEAR(comparison.simulated.Number(name), served.measured.Number(name), 1e-5) << name;
   }
   EXPECT_EQ(served.measured.Number("completed"), 4);

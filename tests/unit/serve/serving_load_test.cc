@@ -157,7 +157,7 @@ TEST_F(RealServingTest, ServesClientsPromptsOnTheCpu) {
   EXPECT_TRUE(fs::exists(options_.out / "parts.csv"));
 }
 
-// Of all 101 tokens: their probabilities add up to one, and the greedy token is the likeliest.
+// The probabilities of all 101 tokens add up to one, and the greedy token is the likeliest.
 TEST_F(RealServingTest, TellsLogprobsWhereTheyAreAskedFor) {
   const auto engine = Start(Real());
   GenerationRequest asked = Asked({1, 2, 3}, 4);
@@ -167,7 +167,7 @@ TEST_F(RealServingTest, TellsLogprobsWhereTheyAreAskedFor) {
   for (const GeneratedToken& token : told) {
     ASSERT_THAT(token.alternatives, SizeIs(101));
     double sum = 0;
-    for (const TokenLogprob& one : token.alternatives) sum += std::exp(double{one.logprob});
+    for (const AlternativeToken& one : token.alternatives) sum += std::exp(double{one.logprob});
     EXPECT_NEAR(sum, 1, 1e-4);
     EXPECT_EQ(token.alternatives[0].token, token.token);
     EXPECT_EQ(token.alternatives[0].logprob, token.logprob);

@@ -59,7 +59,7 @@ class JumpingClock final : public sim::WallClock {
   std::atomic<std::int64_t> limit_ = Duration::max().count();
 };
 
-// What a client hears.
+// The tokens and the end that a client hears.
 class Heard final : public GenerationSink {
  public:
   void OnToken(const GeneratedToken& token) override {
@@ -150,7 +150,7 @@ class ServingScene : public ::testing::Test {
     return StartServing(config, options_, control_);
   }
 
-  // The digest of the decisions of a replay. Empty if they are not those of the record.
+  // The digest of the decisions of a replay. Empty if they differ from the record's.
   std::string Replayed(const fs::path& record) {
     RecordReader reader(record, RecordReader::WithoutEnd::kReadWhatIsThere);
     reader.ListenToRefusals([this](const RefusedRequest& one) { refused_.push_back(one); });

@@ -343,7 +343,7 @@ TEST(GemmModelTest, ColdWeightsAreReadFromMemory) {
       {.format = GemmFormat::kBf16, .coefficients = IdealCoefficients(), .log_sd = 0.1});
   const GemmCurve curve = GemmModel(hardware, profile).Curve(8192, 8192);
   EXPECT_LT(curve(1).seconds, 3e-6);  // 16 rows at 1 PFLOP/s: 2.1 us
-  EXPECT_NEAR(curve.Cold(1).seconds, 134.2e-6, 1e-6);
+  EXPECT_NEAR(curve.EstimateFromMemory(1).seconds, 134.2e-6, 1e-6);
 }
 
 TEST(GemmProfileTest, TablesThatDoNotFitTogetherAreRefused) {

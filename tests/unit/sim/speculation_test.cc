@@ -114,7 +114,7 @@ TEST(SpeculationTest, LuckIsThatOfTheRequest) {
   EXPECT_NE(accepted, 0);
 }
 
-// The worked example 11d of the policy notes: at a rate of 0.5, of three drafts 0, 1, 2 and 3 are
+// At a rate of 0.5, of three drafts 0, 1, 2 and 3 are
 // accepted with probability .5, .25, .125 and .125. 0.01 is three standard errors of the shares.
 TEST(SpeculationTest, ARateGivesItsDistributionOfAcceptedDrafts) {
   const AcceptanceConfig config{.rates = {0.5}};

@@ -57,7 +57,7 @@ class ModelFolder {
   fs::path path_;
 };
 
-// The expected prompts are those that the makers of the models document.
+// The expected prompts are documented by the makers of the models.
 TEST(NamedTemplateTest, WritesThePromptsOfTheFamilies) {
   EXPECT_EQ(RenderNamed("chatml", kSystemAndUser),
             "<|im_start|>system\nBe brief<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"

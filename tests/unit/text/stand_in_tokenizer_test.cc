@@ -125,7 +125,7 @@ TEST(StandInTokenizer, RefusesWhatItCannotBe) {
             "stand-in tokenizer: all tokens are special; at least one must be a word");
 }
 
-// Of the tokens " ab" and "abc" and bytes, only " ab" is a space and letters.
+// Only " ab" of the tokens " ab" and "abc" and bytes is a space and letters.
 TEST(WordTokens, AreSpacesAndLettersThatComeBack) {
   EXPECT_THAT(WordTokens(*TokenizerOf(ByteLevelJson()), 1), testing::ElementsAre(259));
   // " abc" is a token, but no merge makes it: its text has the tokens " " and "abc".

@@ -1,4 +1,4 @@
-// What a tokenizer.json may not be: each refusal is one line that names file, field and remedy.
+// Refusals of a tokenizer.json: each is one line that names file, field and remedy.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -124,7 +124,7 @@ std::string PatternRefusal(const std::string& pattern) {
   return Refusal([&] { const SplitPattern compiled(pattern, "p"); });
 }
 
-// What Oniguruma and PCRE2 read differently, and what neither accepts.
+// Patterns that Oniguruma and PCRE2 read differently, and patterns that neither accepts.
 TEST(SplitPatternRefusal, NamesWhatIsNotSupportedAndWhere) {
   EXPECT_EQ(PatternRefusal(R"(a\w+)"),
             "p: the pattern has '\\w+' at byte 1: this escape is not supported");

@@ -113,7 +113,7 @@ TEST(SentencePiece, AnUnknownCharacterBecomesItsBytes) {
 TEST(SentencePiece, WithoutAllItsBytesACharacterIsUnknownAndRunsAreFused) {
   json file = SentencePieceJson();
   file["model"]["vocab"].erase("<0xA9>");
-  // é lacks a byte; à (C3 A0) does not. The unknown token comes behind the bytes that follow it.
+  // é lacks a byte; à (C3 A0) does not. The unknown token comes after the bytes that follow it.
   EXPECT_THAT(EncodeWith(file, "éé"), ElementsAre(259, 0));
   EXPECT_THAT(EncodeWith(file, "éàa"), ElementsAre(259, 3 + 0xC3, 3 + 0xA0, 0, 260));
   file["model"]["fuse_unk"] = false;
@@ -129,7 +129,7 @@ TEST(SentencePiece, SpecialTokensGoAroundATextOnRequest) {
 }
 
 TEST(AddedTokens, AreFoundInTextEvenIfAUserWroteThem) {
-  // The legacy normalizer puts its mark behind every special token.
+  // The legacy normalizer puts its mark after every special token.
   EXPECT_THAT(EncodeWith(SentencePieceJson(), "a</s>a"), ElementsAre(262, 2, 262));
 }
 
@@ -162,7 +162,7 @@ TEST(AddedTokens, NormalizedOnesAreFoundInNormalizedText) {
   EXPECT_THAT(EncodeWith(file, "\u00FC"), ElementsAre(0xC3, 0xBC));
 }
 
-// U+1DF6 is a combining mark since Unicode 10. Tables of Unicode 9 leave it where it is, those of
+// U+1DF6 is a combining mark since Unicode 10. Tables of Unicode 9 leave it where it is, tables of
 // later versions put the mark below (class 220) before it (class 232).
 TEST(Normalizer, ComposesWithTheTablesOfUnicode9) {
   json file = ByteLevelJson();

@@ -126,7 +126,7 @@ TEST(WordsTest, NothingHasManySpellings) {
                            "#N/A", "<NA>", "[]", "{}", "\"\"", "''", "NaT", "-", "-nan"}) {
     EXPECT_TRUE(MeansNothing(word)) << word;
     EXPECT_FALSE(NamesError(word)) << word;
-    EXPECT_EQ(OutcomeOf(word), Outcome::kNothing) << word;
+    EXPECT_EQ(FindOutcome(word), Outcome::kNothing) << word;
   }
   for (const char* word : {"0", "1", "no", "x", "nano", "[1]"}) EXPECT_FALSE(MeansNothing(word));
 }
@@ -135,15 +135,15 @@ TEST(WordsTest, StatusesAreCodesAndWords) {
   for (const char* word : {"200", "200.0", "2e+02", "201", "204.0", "0", "0.0", "ok", "OK",
                            "Success", "completed", "COMPLETED", "True", "TRUE", "200 OK",
                            "HTTP 200", "HTTP/1.1 200 OK", "Status.COMPLETED", "finished_stopped"}) {
-    EXPECT_EQ(OutcomeOf(word), Outcome::kSuccess) << word;
+    EXPECT_EQ(FindOutcome(word), Outcome::kSuccess) << word;
   }
   for (const char* word :
        {"408", "500.0", "1", "-1", "404 Not Found", "timeout", "timed_out", "Timed-Out", "False",
         "FAILED", "error", "cancelled", "RequestStatus.FAILED"}) {
-    EXPECT_EQ(OutcomeOf(word), Outcome::kFailure) << word;
+    EXPECT_EQ(FindOutcome(word), Outcome::kFailure) << word;
   }
   for (const char* word : {"blue", "200.5", "okey-dokey", "2xx"}) {
-    EXPECT_EQ(OutcomeOf(word), Outcome::kUnknown) << word;
+    EXPECT_EQ(FindOutcome(word), Outcome::kUnknown) << word;
   }
 }
 

@@ -11,7 +11,7 @@
 #include "core/input_error.h"
 #include "core/random.h"
 #include "tests/unit/traces/trace_samples.h"
-#include "traces/field.h"
+#include "traces/trace_limits.h"
 #include "traces/workload.h"
 
 namespace twin {
@@ -114,18 +114,19 @@ bool NamesALine(std::string_view what) {
          what.size() > digits + 2;
 }
 
-class TraceFuzzTest : public ::testing::TestWithParam<const char*> {};
+class TraceFuzzTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TraceFuzzTest, EveryMutationParsesOrIsRefusedWithALine) {
   const std::string sample = ReadText(SamplePath(GetParam()));
   ASSERT_FALSE(sample.empty());
+  const std::string format = FormatToName(GetParam());
   Random random(2024, GetParam());
   std::int64_t accepted = 0;
   std::int64_t refused = 0;
   for (std::int64_t run = 0; run < Runs(); ++run) {
     const std::string text = Mutate(sample, random);
     try {
-      const auto reader = OpenText(text);
+      const auto reader = OpenText(text, format);
       TracedRequest request;
       TimePoint last = kTimeZero;
       while (reader->Next(request)) {
@@ -145,20 +146,8 @@ TEST_P(TraceFuzzTest, EveryMutationParsesOrIsRefusedWithALine) {
   EXPECT_GT(refused, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Samples, TraceFuzzTest,
-                         ::testing::Values("azure_2023.csv", "azure_2024.csv", "mooncake.jsonl",
-                                           "llmservingsim.jsonl", "vidur.csv", "vidur_lengths.csv",
-                                           "burstgpt.csv", "sharegpt.csv", "apexplus.csv",
-                                           "twin.csv", "request_log.csv",
-                                           "request_log_streamed.csv", "request_log_latencies.csv",
-                                           "request_log_engine.csv", "request_log_users.csv",
-                                           "vllm_bench.json", "inference_perf.json", "aiperf.jsonl",
-                                           "qwen_bailian.jsonl", "llmservingsim_tokens.jsonl"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           for (char& c : name) c = c == '.' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Samples, TraceFuzzTest, ::testing::ValuesIn(SampleFiles()),
+                         SampleTestName);
 
 // The generator's files, damaged in turn; a few requests are drawn from what is accepted.
 TEST(ServeGenFuzzTest, EveryMutationDrawsOrIsRefused) {

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/input_error.h"
 #include "tests/support/gzip.h"
 #include "tests/unit/traces/trace_samples.h"
+#include "traces/jsonl_trace_reader.h"
 #include "traces/trace_format.h"
 
 namespace twin {
@@ -127,7 +129,7 @@ TEST(LlmServingSimTraceTest, SessionsAreRequestsOfOneClient) {
   TracedRequest second = Plain(std::chrono::seconds(7), 20, 3);
   first.session = second.session = 1;
   EXPECT_EQ(ReadAll(*reader), (std::vector{first, Plain(std::chrono::seconds(6), 30, 4), second}));
-  EXPECT_EQ(NoteOf(reader->counts()),
+  EXPECT_EQ(NoteText(reader->counts()),
             "1 of 3 requests follow the answer of another one, and arrive as if that took no time");
   EXPECT_THAT(ErrorOf(R"({"workflow_id":"w","arrival_time_ns":0,"nodes":[]})"),
               HasSubstr("trace:1: nodes: a workflow"));
@@ -248,35 +250,21 @@ TEST(TwinTraceTest, ColumnsComeInAnyOrderAndMayBeEmpty) {
             std::vector{expected});
 }
 
+// Vidur's lengths have the header of ShareGPT's; the intended clock is read where it is named.
 TEST(RecognitionTest, TellsTheFormatsApartByTheirFirstLine) {
-  const std::vector<std::pair<std::string, std::string>> samples = {
-      {"azure_2023.csv", "azure"},
-      {"azure_2024.csv", "azure"},
-      {"mooncake.jsonl", "mooncake"},
-      {"llmservingsim.jsonl", "llmservingsim"},
-      {"llmservingsim_tokens.jsonl", "llmservingsim"},
-      {"qwen_bailian.jsonl", "qwen_bailian"},
-      {"vidur.csv", "vidur"},
-      {"vidur_lengths.csv", "vidur"},
-      {"burstgpt.csv", "burstgpt"},
-      {"sharegpt.csv", "vidur"},
-      {"apexplus.csv", "apexplus"},
-      {"twin.csv", "twin"},
-      {"request_log.csv", "request_log"},
-      {"request_log_streamed.csv", "request_log"},
-      {"vllm_bench.json", "vllm_bench"},
-      {"inference_perf.json", "inference_perf"},
-      {"aiperf.jsonl", "aiperf"}};
-  for (const auto& [file, name] : samples) {
-    const std::string text = ReadText(SamplePath(file));
-    std::string line = text.substr(0, text.find('\n'));
-    if (line.ends_with('\r')) line.pop_back();
-    std::string first;
-    for (const TraceFormat* format : TraceFormats()) {
-      if (first.empty() && format->recognises(line)) first = format->name;
-    }
-    EXPECT_EQ(first, name) << file;
+  const std::set<std::string> told_by_name = {"request_log_intended", "sharegpt"};
+  for (const std::string& file : SampleFiles()) {
+    const std::string format = SampleFormat(file);
+    EXPECT_EQ(FormatToName(file), told_by_name.contains(format) ? format : "") << file;
   }
+}
+
+TEST(RecognitionTest, EveryFormatHasASample) {
+  std::set<std::string> formats;
+  for (const TraceFormat& format : TraceFormats()) formats.insert(format.name);
+  std::set<std::string> sampled;
+  for (const std::string& file : SampleFiles()) sampled.insert(SampleFormat(file));
+  EXPECT_EQ(sampled, formats);
 }
 
 TEST(RecognitionTest, AnExplicitFormatOverrides) {
@@ -437,6 +425,25 @@ INSTANTIATE_TEST_SUITE_P(
                 R"({"timestamp":4,"input_length":5,"output_length":1})",
                 "trace:2: timestamp: found '4'"}),
     [](const auto& test) { return test.param.name; });
+
+// A layout without keys of content once read the member with the empty name as token ids.
+TEST(JsonlTraceTest, KeysThatTheFormatLacksAreNotLookedUp) {
+  const JsonlLayout layouts[] = {{.arrival_key = "t",
+                                  .prompt_key = "in",
+                                  .output_key = "out",
+                                  .prefix_chunk_tokens = 1,
+                                  .turns_key = "turns"}};
+  const auto read = [&](std::string text) {
+    auto lines = std::make_unique<LineReader>("trace", Decompress(MemoryBytes(std::move(text))));
+    return ReadAll(*OpenJsonlTrace(std::move(lines), layouts, {}));
+  };
+  EXPECT_EQ(read(R"({"t":1,"in":3,"out":2,"":[4,5,6]})"),
+            std::vector{Plain(std::chrono::seconds(1), 3, 2)});
+  TracedRequest turn = Plain(std::chrono::seconds(1), 3, 2);
+  turn.session = 1;
+  EXPECT_EQ(read(R"({"t":1,"turns":[{"in":3,"out":2,"":9},{"in":3,"out":2}]})"),
+            (std::vector{turn, turn}));
+}
 
 TEST(JsonlTraceTest, ReadsOverUnknownKeys) {
   EXPECT_EQ(ParseText(R"({"timestamp":1,"input_length":5,"output_length":2,"colour":{"a":[1]}})"),

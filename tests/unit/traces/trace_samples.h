@@ -1,6 +1,9 @@
 // Samples and shorthands that the tests of the trace layer share.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -42,6 +45,45 @@ inline std::unique_ptr<TraceReader> OpenText(std::string text, std::string_view 
 inline std::vector<TracedRequest> ParseText(std::string text, std::string_view format = "",
                                             const TraceReadOptions& options = {}) {
   return ReadAll(*OpenText(std::move(text), format, options));
+}
+
+// The names of all files in traces/samples, sorted.
+inline std::vector<std::string> SampleFiles() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(SamplePath(""))) {
+    files.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+// The format of a sample: the longest name of a format with which the name of its file begins.
+inline std::string SampleFormat(const std::string& file) {
+  std::string longest;
+  for (const TraceFormat& format : TraceFormats()) {
+    if (file.starts_with(format.name) && format.name.size() > longest.size()) {
+      longest = format.name;
+    }
+  }
+  return longest;
+}
+
+// The format to name when the sample is opened; empty if its first line tells the format.
+inline std::string FormatToName(const std::string& file) {
+  const std::string text = ReadText(SamplePath(file));
+  std::string line = text.substr(0, text.find('\n'));
+  if (line.ends_with('\r')) line.pop_back();
+  for (const TraceFormat& format : TraceFormats()) {
+    if (format.recognises(line)) return format.name == SampleFormat(file) ? "" : SampleFormat(file);
+  }
+  return SampleFormat(file);
+}
+
+// The name of a sample as part of the name of a test.
+inline std::string SampleTestName(const ::testing::TestParamInfo<std::string>& test) {
+  std::string name = test.param;
+  std::ranges::replace(name, '.', '_');
+  return name;
 }
 
 // A directory of this test's own below the system's, removed at the end.

@@ -34,8 +34,8 @@ TEST(TraceStatisticsTest, LengthsAreExactForTensOfThousandsOfDistinctOnes) {
     request.prompt_tokens = 100'000 + i;
     statistics.Add(request);
   }
-  EXPECT_DOUBLE_EQ(PercentilesOf(statistics.prompts()).p50, 120'001);
-  EXPECT_DOUBLE_EQ(PercentilesOf(statistics.prompts()).p90, 136'001);
+  EXPECT_DOUBLE_EQ(ComputePercentiles(statistics.prompts()).p50, 120'001);
+  EXPECT_DOUBLE_EQ(ComputePercentiles(statistics.prompts()).p90, 136'001);
 }
 
 // Counts 2, 0, 2, 0, ... in 1-s windows: mean 1, variance 1, index 1. In 10-s windows 10 each: 0.
@@ -85,7 +85,7 @@ class ShippedTraceTest : public ::testing::Test {
   // The tables give whole tokens, some rounded up.
   static void ExpectLengths(const Sketch& lengths, double mean, double p50, double p90, double p99,
                             double max) {
-    const Percentiles got = PercentilesOf(lengths);
+    const Percentiles got = ComputePercentiles(lengths);
     EXPECT_NEAR(got.mean, mean, 1);
     EXPECT_NEAR(got.p50, p50, 1);
     EXPECT_NEAR(got.p90, p90, 1);

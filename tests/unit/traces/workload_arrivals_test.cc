@@ -69,8 +69,8 @@ TEST(ArrivalsTest, WeibullHasItsRateAndCv) {
 }
 
 TEST(ArrivalsTest, WeibullShapeIsFoundFromTheCv) {
-  EXPECT_NEAR(WeibullShapeOfCv(1), 1, 1e-9);
-  EXPECT_NEAR(WeibullShapeOfCv(std::sqrt(5.0)), 0.5, 1e-9);
+  EXPECT_NEAR(FindWeibullShape(1), 1, 1e-9);
+  EXPECT_NEAR(FindWeibullShape(std::sqrt(5.0)), 0.5, 1e-9);
 }
 
 // One arrival in 1e9 s, 31.7 years: the fifth one would come at 5e9 s, beyond the 126 years that

@@ -1,17 +1,91 @@
-#include "apps/serve/text/template/lexer.h"
-
+// The lexer: Tokenize().
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
+#include "apps/serve/text/template/parser.h"
 #include "apps/serve/text/template/python_text.h"
-#include "apps/serve/text/template/string_literal.h"
+#include "apps/serve/text/utf8.h"
 #include "core/printable.h"
 
 namespace twin::text::jinja {
 namespace {
+
+constexpr char32_t kCodePointMost = 0x10FFFF;
+
+bool IsSurrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
+
+// Takes up to `digits_most` digits of `base` from the front of `rest`; returns how many.
+std::size_t TakeNumber(std::string_view& rest, std::size_t digits_most, int base, char32_t& value) {
+  std::uint32_t number = 0;
+  const char* const end = rest.data() + std::min(digits_most, rest.size());
+  const auto parsed = std::from_chars(rest.data(), end, number, base);
+  const auto taken = static_cast<std::size_t>(parsed.ptr - rest.data());
+  rest.remove_prefix(taken);
+  value = number;
+  return taken;
+}
+
+// \xHH, \uHHHH, \UHHHHHHHH. `rest` starts after the letter.
+void DecodeHex(std::string_view& rest, char letter, std::string& text, std::string& problem) {
+  const std::size_t digits = letter == 'x' ? 2 : (letter == 'u' ? 4 : 8);
+  char32_t code_point = 0;
+  const std::size_t taken = TakeNumber(rest, digits, 16, code_point);
+  if (taken != digits || code_point > kCodePointMost || IsSurrogate(code_point)) {
+    problem = fmt::format("escape \\{} needs {} hexadecimal digits of a character", letter, digits);
+    return;
+  }
+  AppendUtf8(code_point, text);
+}
+
+char SimpleEscape(char letter) {
+  constexpr std::string_view kLetters = "\\'\"abfnrtv";
+  constexpr std::string_view kMeanings = "\\'\"\a\b\f\n\r\t\v";
+  const std::size_t at = kLetters.find(letter);
+  return at == std::string_view::npos ? '\0' : kMeanings[at];
+}
+
+// Decodes Python's escapes. An unknown escape stands for itself, with its backslash. On an error
+// `problem` says what is wrong, and the result is meaningless.
+std::string DecodeStringLiteral(std::string_view rest, std::string& problem) {
+  std::string text;
+  while (!rest.empty() && problem.empty()) {
+    const std::size_t backslash = rest.find('\\');
+    text += rest.substr(0, backslash);
+    if (backslash == std::string_view::npos) break;
+    rest.remove_prefix(backslash + 1);
+    const char letter = rest.front();
+    if (letter >= '0' && letter <= '7') {
+      char32_t code_point = 0;
+      TakeNumber(rest, 3, 8, code_point);
+      AppendUtf8(code_point, text);
+      continue;
+    }
+    if (letter == 'N') {
+      problem = "escape \\N{...} is outside the supported subset of Jinja; write \\uHHHH";
+      break;
+    }
+    if (letter == 'x' || letter == 'u' || letter == 'U') {
+      rest.remove_prefix(1);
+      DecodeHex(rest, letter, text, problem);
+      continue;
+    }
+    if (letter == '\n') {
+      rest.remove_prefix(1);
+      continue;
+    }
+    if (const char meaning = SimpleEscape(letter); meaning != '\0') {
+      text += meaning;
+      rest.remove_prefix(1);
+      continue;
+    }
+    text += '\\';
+  }
+  return text;
+}
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -214,7 +288,7 @@ class Lexer {
   const std::string source_;
   std::size_t at_ = 0;
   int line_ = 1;
-  std::string brackets_;  // the closing ones that are still to come
+  std::string brackets_;  // closing brackets that are still to come
   std::vector<Token> tokens_;
 };
 

@@ -1,10 +1,12 @@
-// Python's operators on values.
+// Python's operators on values; their attributes and items.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
-#include "apps/serve/text/template/evaluator.h"
+#include "apps/serve/text/template/builtin.h"
 #include "apps/serve/text/template/python_text.h"
+#include "apps/serve/text/template/value_text.h"
 
 namespace twin::text::jinja {
 namespace {
@@ -41,7 +43,7 @@ Value FloatArithmetic(double left, char operation, double right) {
   Fail("% of floating-point numbers is outside the supported subset of Jinja");
 }
 
-// Adds a text to one marked safe as markupsafe does: what is not marked is escaped.
+// Joins two texts. If one is marked safe the other one is escaped, as markupsafe does.
 Value AddTexts(const Value& left, const Value& right) {
   const bool markup = left.is_markup() || right.is_markup();
   BoundedText sum;
@@ -107,7 +109,7 @@ Value ArithmeticOf(const Value& left, const std::string& operation, const Value&
   FailOperands(left, operation, right);
 }
 
-// A bound of a slice, counted from the start and moved into the range.
+// A bound of a slice, counted from the start and clamped to [lowest, highest].
 std::int64_t Bound(const Value* value, std::int64_t absent, std::int64_t lowest,
                    std::int64_t highest, std::int64_t length) {
   if (value == nullptr || value->is(ValueKind::kNone)) return absent;
@@ -123,7 +125,7 @@ std::vector<std::size_t> SliceIndices(std::int64_t length, const Value* begin, c
   std::int64_t step = 1;
   if (step_value != nullptr && !step_value->is(ValueKind::kNone)) {
     if (!step_value->is_integer()) Fail("slice indices must be integers or None");
-    // No step is larger than what leaves one element.
+    // A larger step also selects one element at most.
     step = std::clamp<std::int64_t>(step_value->integer(), -length - 1, length + 1);
   }
   if (step == 0) Fail("slice step cannot be zero");
@@ -136,6 +138,24 @@ std::vector<std::size_t> SliceIndices(std::int64_t length, const Value* begin, c
     indices.push_back(static_cast<std::size_t>(at));
   }
   return indices;
+}
+
+std::string ObjectName(const Value& object) {
+  if (object.is(ValueKind::kNone)) return "None";
+  return fmt::format("{} object", object.TypeName());
+}
+
+// A method of the subset, or nullptr. Calls of Python's other methods are refused when the template
+// is loaded.
+const Builtin* FindMethod(const Value& object, std::string_view name) {
+  if (object.is_text()) return FindTextMethod(name);
+  return object.is(ValueKind::kDict) ? FindDictMethod(name) : nullptr;
+}
+
+// Index from the start of Python's `index` in `length` elements; -1 if there is none.
+std::int64_t Position(std::int64_t index, std::int64_t length) {
+  if (index < 0) index += length;
+  return index >= 0 && index < length ? index : -1;
 }
 
 }  // namespace
@@ -183,6 +203,42 @@ Value Slice(Machine& machine, const Value& value, const Value* begin, const Valu
     items.push_back(sequence.items[i]);
   }
   return Value::Sequence({.kind = sequence.kind, .items = std::move(items)});
+}
+
+Value GetAttribute(const Value& object, const std::string& name) {
+  if (object.is_undefined()) Fail(object.why_undefined());
+  if (object.is(ValueKind::kNamespace)) {
+    if (std::optional<Value> value = object.space().Get(name)) return *std::move(value);
+  } else if (const Builtin* const method = FindMethod(object, name)) {
+    return Value::Of(std::make_shared<const BoundBuiltin>(method, object));
+  } else if (IsRefusedMethod(object.kind(), name)) {
+    return Value::Undefined(
+        fmt::format("method '{}' of a {} is refused: templates must not change values", name,
+                    object.TypeName()));
+  } else if (object.is(ValueKind::kDict)) {
+    if (const Value* const value = object.dict().Find(name)) return *value;
+  }
+  return Value::Undefined(fmt::format("'{}' has no attribute '{}'", ObjectName(object), name));
+}
+
+Value GetItem(const Value& object, const Value& key) {
+  if (object.is_undefined()) Fail(object.why_undefined());
+  if (object.is(ValueKind::kDict)) {
+    if (const Value* const value = object.dict().Find(key)) return *value;
+  }
+  const bool has_indices =
+      object.is_text() || (object.is(ValueKind::kSequence) && object.sequence().has_indices());
+  if (has_indices && key.is_integer()) {
+    const std::int64_t at = Position(key.integer(), Length(object));
+    if (at >= 0) {
+      const auto index = static_cast<std::size_t>(at);
+      if (!object.is_text()) return object.sequence().items[index];
+      return Value::Text(std::string(Characters(object.text())[index]), object.is_markup());
+    }
+  }
+  if (key.is_text()) return GetAttribute(object, key.text());
+  return Value::Undefined(fmt::format("'{}' has no element {}", ObjectName(object),
+                                      key.is_number() ? ToText(key) : "of that key"));
 }
 
 }  // namespace twin::text::jinja

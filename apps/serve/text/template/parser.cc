@@ -5,13 +5,27 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <set>
 
 #include "core/printable.h"
 
 namespace twin::text::jinja {
 namespace {
 
-// Words that name no variable.
+std::string Describe(const Token& token) {
+  switch (token.kind) {
+    case TokenKind::kEnd:
+      return "the template's end";
+    case TokenKind::kStatementEnd:
+      return "the tag's end %}";
+    case TokenKind::kPrintEnd:
+      return "the tag's end }}";
+    default:
+      return fmt::format("'{}'", Printable(token.text));
+  }
+}
+
+// Words that cannot name a variable.
 constexpr std::array<std::string_view, 13> kReserved = {
     "true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if", "else"};
 
@@ -33,13 +47,13 @@ class StatementParser {
   }
 
  private:
-  // Where a statement stands decides whether break, continue and macro may.
+  // Place of a statement, which decides whether break, continue and macro are allowed.
   struct Place {
     bool in_loop = false;
     bool at_top = true;
   };
 
-  // Statements up to a tag that starts with one of `ends`, whose name is left to the caller.
+  // Parses statements up to a tag that starts with one of `ends`. The caller takes that name.
   Block ParseBlock(std::initializer_list<std::string_view> ends) {
     const TokenReader::Level level(reader_);
     Block block;
@@ -65,7 +79,7 @@ class StatementParser {
     }
   }
 
-  // A block in another place than the current one.
+  // Parses a block in another place than the current one.
   Block ParseBlockAt(Place place, std::initializer_list<std::string_view> ends) {
     std::swap(place, place_);
     Block block = ParseBlock(ends);
@@ -280,10 +294,54 @@ class StatementParser {
   TokenReader reader_;
   ExpressionParser expressions_;
   Place place_;
-  std::set<std::string> defined_;  // every name that some statement gives a value
+  std::set<std::string> defined_;  // names that some statement gives a value
 };
 
 }  // namespace
+
+const Token& TokenReader::ahead(std::size_t count) const {
+  return tokens_[std::min(at_ + count, tokens_.size() - 1)];
+}
+
+Token TokenReader::Take() {
+  Token token = tokens_[at_];
+  if (at_ + 1 < tokens_.size()) ++at_;
+  return token;
+}
+
+bool TokenReader::TakeIf(std::string_view symbol) {
+  if (!current().Is(symbol)) return false;
+  Take();
+  return true;
+}
+
+bool TokenReader::TakeIfName(std::string_view name) {
+  if (!current().IsName(name)) return false;
+  Take();
+  return true;
+}
+
+void TokenReader::Expect(std::string_view symbol) {
+  if (!TakeIf(symbol)) RefuseToken(fmt::format("'{}'", symbol));
+}
+
+std::string TokenReader::ExpectName() {
+  if (current().kind != TokenKind::kName) RefuseToken("a name");
+  return Take().text;
+}
+
+void TokenReader::Refuse(int line, const std::string& what) { throw SyntaxFailure{line, what}; }
+
+void TokenReader::RefuseToken(std::string_view expected) const {
+  Refuse(fmt::format("expected {}, found {}", expected, Describe(current())));
+}
+
+TokenReader::Level::Level(TokenReader& reader) : reader_(reader) {
+  if (reader_.depth_ == kNestingMost) {
+    reader_.Refuse(fmt::format("the template nests deeper than {} levels", kNestingMost));
+  }
+  ++reader_.depth_;
+}
 
 Block Parse(std::string_view source) { return StatementParser(Tokenize(source)).Run(); }
 

@@ -1,23 +1,56 @@
-// Tokens to a tree. Whatever is outside the supported subset of Jinja is refused here.
+// Parts of the parser of templates: its tokens, and the parser of expressions. Parse() is in
+// tree.h.
 #pragma once
 
-#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "apps/serve/text/template/lexer.h"
 #include "apps/serve/text/template/tree.h"
 
 namespace twin::text::jinja {
 
-// What the parsers of statements and of expressions share: the tokens and how deep they are.
+enum class TokenKind {
+  kText,            // outside tags, white space control applied
+  kPrintBegin,      // {{
+  kPrintEnd,        // }}
+  kStatementBegin,  // {%
+  kStatementEnd,    // %}
+  kName,
+  kString,  // escapes decoded
+  kInteger,
+  kFloat,
+  kOperator,
+  kEnd,  // of the template
+};
+
+struct Token {
+  TokenKind kind = TokenKind::kEnd;
+  std::string text;
+  int line = 0;
+
+  [[nodiscard]] bool Is(std::string_view symbol) const {
+    return kind == TokenKind::kOperator && text == symbol;
+  }
+  [[nodiscard]] bool IsName(std::string_view name) const {
+    return kind == TokenKind::kName && text == name;
+  }
+};
+
+// Splits a template into text, tags and their tokens, under the settings of Hugging Face:
+// trim_blocks and lstrip_blocks are on. A line end after a statement or a comment is dropped, and
+// so is white space between the start of a line and a statement or comment. One line end at the
+// template's end is dropped. `source` is valid UTF-8. Throws SyntaxFailure.
+std::vector<Token> Tokenize(std::string_view source);
+
+// The tokens, which the parsers of statements and of expressions take, and the depth of nesting.
 class TokenReader {
  public:
   explicit TokenReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   [[nodiscard]] const Token& current() const { return tokens_[at_]; }
-  // Up to the token that ends the template.
+  // The token `count` positions after the current one; the template's end if there are fewer.
   [[nodiscard]] const Token& ahead(std::size_t count) const;
   Token Take();
   bool TakeIf(std::string_view symbol);
@@ -27,7 +60,7 @@ class TokenReader {
 
   [[noreturn]] void Refuse(const std::string& what) const { Refuse(current().line, what); }
   [[noreturn]] static void Refuse(int line, const std::string& what);
-  // Says that the current token was not expected.
+  // Refuses the current token, which was not expected.
   [[noreturn]] void RefuseToken(std::string_view expected) const;
 
   // One level of nesting for as long as it lives.
@@ -55,8 +88,9 @@ class ExpressionParser {
   // A conditional, or several between commas, which make a tuple.
   ExpressionPtr ParseTuple();
   ExpressionPtr ParseConditional();
-  // Without the conditional: what a for loop visits.
+  // An expression without a conditional.
   ExpressionPtr ParseOr();
+  // The value that a for loop visits: one or several without conditionals.
   ExpressionPtr ParseVisited();
   // name(arguments)|name...: filters without a value, for blocks.
   ExpressionPtr ParseFilterChain();
@@ -96,8 +130,5 @@ class ExpressionParser {
   TokenReader& reader_;
   std::vector<NamedCall> named_calls_;
 };
-
-// Throws SyntaxFailure.
-Block Parse(std::string_view source);
 
 }  // namespace twin::text::jinja

@@ -1,4 +1,4 @@
-// Python's operations on texts (UTF-8), where C++ or ICU have none of the same result.
+// Python's operations on texts (UTF-8) for which C++ and ICU have no equal.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/serve/text/template/value.h"
-
 namespace twin::text::jinja {
 
-// The texts of these functions are valid UTF-8.
+// All functions here need valid UTF-8.
+
 // One view of `text` per code point.
 [[nodiscard]] std::vector<std::string_view> Characters(std::string_view text);
 
-// White space as str.isspace() has it.
+// str.isspace() of one code point.
 [[nodiscard]] bool IsSpace(char32_t code_point);
 
 enum class Sides { kLeft, kRight, kBoth };
@@ -33,12 +32,7 @@ enum class Sides { kLeft, kRight, kBoth };
                                   std::int64_t count);
 [[nodiscard]] std::string Lower(std::string_view text);
 [[nodiscard]] std::string Upper(std::string_view text);
-// What markupsafe.escape() makes.
+// markupsafe.escape().
 [[nodiscard]] std::string EscapeMarkup(std::string_view text);
-
-// str() of a value. Fails for those that Python prints as an address.
-[[nodiscard]] std::string ToText(const Value& value);
-// repr(), and of a float also json.dumps().
-[[nodiscard]] std::string FloatText(double value);
 
 }  // namespace twin::text::jinja

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/serve/text/template/evaluator.h"
-#include "apps/serve/text/template/parser.h"
+#include "apps/serve/text/template/template_evaluator.h"
+#include "apps/serve/text/template/tree.h"
 #include "apps/serve/text/utf8.h"
 #include "core/input_error.h"
 
@@ -19,7 +19,7 @@ using jinja::Expression;
 using jinja::ExpressionKind;
 using jinja::Statement;
 
-// message.content or message['content'], perhaps behind filters or a slice.
+// message.content or message['content'], perhaps with filters or a slice.
 bool IsContent(const Expression& expression) {
   switch (expression.kind) {
     case ExpressionKind::kFilter:
@@ -78,7 +78,7 @@ Template::~Template() = default;
 
 std::string Template::Render(const nlohmann::ordered_json& variables,
                              const jinja::LocalClock& clock) const {
-  jinja::Evaluator evaluator(tree_->block, variables, clock);
+  jinja::TemplateEvaluator evaluator(tree_->block, variables, clock);
   try {
     return evaluator.Run();
   } catch (const jinja::Failure& failure) {

@@ -7,8 +7,8 @@
 //
 // The subset: if, for (with `loop` and a condition), break, continue, set (also of namespaces, and
 // as a block), macro, call, filter, generation; inline if, and, or, not, comparisons, in, + - * %
-// ~, slices, lists, tuples, dicts. Filters, tests, methods and functions: see builtin.h and the
-// tables behind it. Other constructs are refused when the template is loaded.
+// ~, slices, lists, tuples, dicts. Filters, tests, methods and functions: see the tables in
+// builtin.cc and filters.cc. Other constructs are refused when the template is loaded.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,9 @@
-// A parsed template: statements and expressions.
+// A parsed template: statements and expressions. Parse() makes it from a source.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,8 @@
 
 namespace twin::text::jinja {
 
-// What an expression is, and what its members mean: C children, N name, K keywords, O operators.
+// Kinds of expressions, with the members that each uses: C children, N name, K keywords,
+// O operators.
 enum class ExpressionKind {
   kConstant,     // constant
   kName,         // N
@@ -90,5 +92,14 @@ struct Statement {
   Block otherwise = {};
   std::shared_ptr<const MacroDefinition> macro = nullptr;
 };
+
+// A template that cannot be loaded. Template's constructor turns it into an InputError.
+struct SyntaxFailure {
+  int line = 0;
+  std::string what;
+};
+
+// Refuses all that is outside the supported subset of Jinja. Throws SyntaxFailure.
+Block Parse(std::string_view source);
 
 }  // namespace twin::text::jinja

@@ -61,12 +61,12 @@ class Value {
   [[nodiscard]] bool is_integer() const { return is(ValueKind::kInteger) || is(ValueKind::kBool); }
   [[nodiscard]] bool is_number() const { return is_integer() || is(ValueKind::kFloat); }
 
-  // Each of these needs the value to be of its kind.
+  // REQUIRES: the value is of the accessor's kind.
   [[nodiscard]] const std::string& text() const;
   [[nodiscard]] bool is_markup() const;
   [[nodiscard]] bool boolean() const { return std::get<bool>(content_); }
   [[nodiscard]] std::int64_t integer() const;
-  // Of any number.
+  // The value of any number, also of a bool.
   [[nodiscard]] double number() const;
   [[nodiscard]] const SequenceValue& sequence() const;
   [[nodiscard]] const DictValue& dict() const;
@@ -106,7 +106,7 @@ enum class SequenceKind {
   kTuple,
   kRange,
   kView,       // of a dict: items(), keys(), values(); no indices
-  kGenerator,  // what map, select, items and their like make: it can be visited once
+  kGenerator,  // result of map, select, items and their like: it can be visited once
 };
 
 struct SequenceValue {
@@ -117,7 +117,7 @@ struct SequenceValue {
   int depth = 0;
   std::uint64_t weight = 0;
 
-  // Lists, tuples and ranges: what has a length and indices in Python.
+  // True for lists, tuples and ranges, which have a length and indices in Python.
   [[nodiscard]] bool has_indices() const {
     return kind != SequenceKind::kView && kind != SequenceKind::kGenerator;
   }
@@ -134,7 +134,7 @@ struct DictValue {
   [[nodiscard]] const Value* Find(const Value& key) const;
 };
 
-// An object with attributes: what namespace() makes, and the variable `loop`.
+// An object with attributes: the result of namespace(), and the variable `loop`.
 class Namespace {
  public:
   Namespace() = default;
@@ -150,14 +150,14 @@ class Namespace {
   std::unordered_map<std::string, Value> attributes_;
 };
 
-// Python's ==, and its order: -1, 0, 1. Compare fails for types without an order.
+// Python's ==, and its order: -1, 0, 1. Compare() fails for types without an order.
 bool Equal(const Value& left, const Value& right);
 int Compare(const Value& left, const Value& right);
 // Python's `needle in haystack`.
 bool Contains(const Value& haystack, const Value& needle);
 
-// What a for loop visits: elements, keys, characters, nothing of an undefined value. Consumes a
-// generator. Fails for values that Python cannot iterate over.
+// The elements that a for loop visits: of a sequence, a dict's keys, a text's characters. Empty
+// for an undefined value. Consumes a generator. Fails for values that Python cannot iterate over.
 std::vector<Value> Elements(const Value& value);
 // Python's len().
 std::int64_t Length(const Value& value);

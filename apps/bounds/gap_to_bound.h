@@ -1,0 +1,29 @@
+// How far the latencies of a simulated run are from what no scheduler can beat.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "apps/bounds/latency_floor.h"
+#include "run/deployment.h"
+#include "run/run_control.h"
+
+namespace twin::run {
+
+struct GapToBound {
+  std::string policy;
+  std::int64_t requests = 0;  // completed requests, which all values describe
+  std::int64_t left_out = 0;  // rejected or cancelled
+  LatencyFloor reached;       // by the policy
+  LatencyFloor floor;
+  bool interrupted = false;
+};
+
+// Simulates the deployment, and bounds the latencies of the requests that completed, with the
+// arrivals, output lengths and memory of that run.
+// Throws InputError (usage) unless the deployment has one replica, no pipeline stages, no
+// speculation, and a cost model that is constant, linear, or the roofline of a dense model without
+// sliding windows. Also throws what Simulate throws.
+GapToBound MeasureGapToBound(const Deployment& deployment, RunControl& control);
+
+}  // namespace twin::run

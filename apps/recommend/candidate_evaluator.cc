@@ -1,0 +1,294 @@
+#include "apps/recommend/candidate_evaluator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/check.h"
+#include "core/input_error.h"
+#include "core/number_text.h"
+#include "run/many/capacity_runs.h"
+#include "run/many/parallel_runs.h"
+#include "run/simulation.h"
+
+namespace twin::run {
+namespace {
+
+using Objective = RecommendConfig::Objective;
+
+constexpr std::array<const char*, 9> kReported = {
+    "mean_ttft_ms",       "p99_ttft_ms",       "mean_tpot_ms",       "p99_tpot_ms", "mean_e2el_ms",
+    "request_throughput", "output_throughput", "mean_kv_used_share", "preemptions"};
+// Loads are searched within this factor of the load that is asked for.
+constexpr double kLoadFactorMax = 4096;
+constexpr std::int64_t kPilotRequests = 500;
+constexpr std::int64_t kLightRequests = 200;
+
+// Metrics that are sums over replicas, not means.
+bool IsSummed(const std::string& metric) {
+  return metric.ends_with("_throughput") || metric == "request_goodput" ||
+         metric == "preemptions" || metric == "completed" || metric == "requests";
+}
+
+std::string BoundsOf(const RecommendConfig& request) {
+  if (!request.until.empty()) return request.until;
+  return request.has_slo ? "slo_attainment>=0.9" : "";
+}
+
+}  // namespace
+
+CandidateEvaluator::CandidateEvaluator(const CandidateSpace& space, int jobs, RunControl& control)
+    : request_(space.request()), jobs_(jobs), control_(control) {
+  const std::string bounds = BoundsOf(request_);
+  if (!bounds.empty()) bounds_ = ParseBounds(bounds);
+  for (const MetricBound& bound : bounds_) keys_.push_back(bound.metric);
+  const auto add = [this](const std::string& key) {
+    if (std::ranges::find(keys_, key) == keys_.end()) keys_.push_back(key);
+  };
+  for (const char* key : kReported) add(key);
+  if (request_.has_slo) add("slo_attainment");
+  if (request_.objective == Objective::kLatency) {
+    (void)ParseBounds(request_.latency_metric + "<=1");
+    add(request_.latency_metric);
+  }
+  const std::vector<std::string> any = {
+      fmt::format("system.model=\"{}\"", request_.models[0].name),
+      fmt::format("system.hardware=\"{}\"", request_.hardware[0].name),
+      fmt::format("system.server=\"{}\"", space.ServersOf()[0])};
+  axis_ =
+      LoadAxisOf(request_.experiment->With(any, {}).workload, request_.objective, request_.source);
+}
+
+std::size_t CandidateEvaluator::KeyIndex(const std::string& metric) const {
+  const auto found = std::ranges::find(keys_, metric);
+  CHECK(found != keys_.end());
+  return static_cast<std::size_t>(found - keys_.begin());
+}
+
+std::string CandidateEvaluator::ValueUnit() const {
+  switch (request_.objective) {
+    case Objective::kGoodput:
+      return "requests/s";
+    case Objective::kCost:
+      return "per 1,000 requests";
+    case Objective::kLatency:
+      return "ms";
+    case Objective::kUsers:
+      return "users";
+  }
+  return {};
+}
+
+bool CandidateEvaluator::LowerIsBetter() const {
+  return request_.objective == Objective::kCost || request_.objective == Objective::kLatency;
+}
+
+bool CandidateEvaluator::Searches() const { return request_.objective != Objective::kLatency; }
+
+double CandidateEvaluator::EngineLoad(const Candidate& candidate) const {
+  const double load = axis_.own / candidate.choice.layout.independent_parts();
+  return axis_.whole() ? std::ceil(load) : load;
+}
+
+Deployment CandidateEvaluator::AtLoad(const Candidate& candidate, double load,
+                                      const RunLength& length) const {
+  Deployment deployment = candidate.deployment;
+  WorkloadConfig& workload = deployment.config.workload;
+  // Each user of a closed loop sends several requests, and the first ones come all at once.
+  const auto users = axis_.whole() ? static_cast<std::int64_t>(load) : std::int64_t{0};
+  workload.requests = std::max(length.requests, 5 * users);
+  if (requests_available_ > 0) workload.requests = std::min(workload.requests, requests_available_);
+  deployment.warmup_requests =
+      static_cast<std::uint64_t>(std::min(std::max(length.warmup, users), workload.requests / 5));
+  SetLoad(axis_, load, workload);
+  return deployment;
+}
+
+ExperimentConfig CandidateEvaluator::ExperimentOf(const Candidate& candidate,
+                                                  const RunLength& length) const {
+  return AtLoad(candidate, EngineLoad(candidate), length).config;
+}
+
+Summary CandidateEvaluator::Simulated(const Candidate& candidate, double load, std::uint64_t seed,
+                                      const RunLength& length, RunControl& control) {
+  if (control.StopRequested()) throw SearchStopped{};
+  ++runs_;
+  const Deployment deployment = AtLoad(candidate, load, length);
+  const RunOutcome outcome = Simulate(WithSeed(deployment, request_.seed + seed), control);
+  if (outcome.interrupted) throw SearchStopped{};
+  return outcome.summary;
+}
+
+double CandidateEvaluator::MetricOf(const Summary& summary, const std::string& key,
+                                    const Candidate& candidate) const {
+  if (summary.Find(key) == nullptr) {
+    throw InputError(InputError::Kind::kUsage, request_.source,
+                     fmt::format("{}: the runs have no such metric; request_goodput and "
+                                 "slo_attainment need slo",
+                                 key));
+  }
+  const double value = summary.Number(key);
+  return IsSummed(key) ? value * candidate.choice.layout.independent_parts() : value;
+}
+
+double CandidateEvaluator::Room(const Summary& summary, const Candidate& candidate) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const MetricBound& bound : bounds_) {
+    double slack = bound.Slack(MetricOf(summary, bound.metric, candidate));
+    if (std::isnan(JudgedValue(summary, bound))) slack = std::numeric_limits<double>::quiet_NaN();
+    const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
+    least = std::min(least,
+                     std::isnan(slack) ? -std::numeric_limits<double>::infinity() : slack / scale);
+  }
+  return least;
+}
+
+double CandidateEvaluator::ValueAt(const Candidate& candidate, double limit) const {
+  const double rate = limit * rate_per_load_;
+  if (request_.objective == Objective::kCost) return candidate.price_per_hour / (3.6 * rate);
+  return rate;
+}
+
+RunLength CandidateEvaluator::FullLength(const std::vector<Candidate>& candidates) {
+  CHECK(!candidates.empty());
+  const Candidate& any = candidates[0];
+  const Summary pilot =
+      Simulated(any, EngineLoad(any), 0, {.requests = kPilotRequests, .warmup = 0}, control_);
+  const double done = std::max(1.0, pilot.Number("completed"));
+  const double tokens =
+      (pilot.Number("total_input_tokens") + pilot.Number("total_output_tokens")) / done;
+  const bool is_trace =
+      axis_.kind == LoadAxis::Kind::kTraceScale || axis_.kind == LoadAxis::Kind::kServegenScale;
+  const WorkloadConfig& workload = any.deployment.config.workload;
+  if (workload.trace) requests_available_ = workload.requests;
+  double fill = 1;
+  for (const Candidate& candidate : candidates) {
+    const double held = static_cast<double>(candidate.deployment.capacity.tokens()) / tokens;
+    double most = held;
+    if (candidate.choice.max_num_seqs)
+      most = std::min(most, static_cast<double>(*candidate.choice.max_num_seqs));
+    most *= candidate.choice.layout.decoding_engines();
+    if (axis_.whole()) most = std::min(most, std::max(EngineLoad(candidate), 1.0));
+    fill = std::max(fill, most);
+  }
+  RunLength length{.requests = request_.requests, .warmup = 0, .tolerance = request_.tolerance};
+  if (length.requests == 0)
+    length.requests = std::clamp<std::int64_t>(std::llround(20 * fill), 1000, 20'000);
+  length.warmup = std::min<std::int64_t>(std::llround(fill), length.requests / 20);
+  // The rate of a trace changes, so that it is taken over the requests of the full runs.
+  if (is_trace) {
+    const Summary whole = Simulated(any, EngineLoad(any), 0, length, control_);
+    rate_per_load_ = whole.Number("offered_rate") / EngineLoad(any);
+  }
+  return length;
+}
+
+std::vector<std::string> CandidateEvaluator::RejectInfeasible(
+    const std::vector<Candidate>& candidates) {
+  std::vector<std::string> reasons(candidates.size());
+  std::vector<double> refused(candidates.size());
+  RunInParallel(
+      candidates.size(), jobs_, control_,
+      [&](std::size_t i, RunControl& inner) {
+        const double load = axis_.whole() ? 1 : EngineLoad(candidates[i]) / kLoadFactorMax;
+        const Summary summary =
+            Simulated(candidates[i], load, 0, {.requests = kLightRequests, .warmup = 0}, inner);
+        refused[i] = summary.Number("rejected");
+        if (!Searches()) return;
+        for (const MetricBound& bound : bounds_) {
+          const double value = MetricOf(summary, bound.metric, candidates[i]);
+          if (bound.Holds(value)) continue;
+          reasons[i] = fmt::format("{} does not hold at any load: {} when hardly loaded",
+                                   bound.text(), RoundedText(value, 4));
+        }
+      },
+      [](std::size_t) {});
+  if (control_.StopRequested()) throw SearchStopped{};
+  const double least = refused.empty() ? 0 : *std::ranges::min_element(refused);
+  for (std::size_t i = 0; i < refused.size(); ++i) {
+    if (refused[i] > least)
+      reasons[i] = fmt::format("refuses {:g} of {} requests, others {:g}", refused[i],
+                               kLightRequests, least);
+  }
+  return reasons;
+}
+
+Evaluation CandidateEvaluator::EvaluateOne(const Candidate& candidate, std::uint64_t seed,
+                                           const RunLength& length, double start,
+                                           RunControl& control) {
+  Evaluation found;
+  const Summary asked = Simulated(candidate, EngineLoad(candidate), seed, length, control);
+  for (const std::string& key : keys_) found.metrics.push_back(MetricOf(asked, key, candidate));
+  if (!Searches()) {
+    found.value = found.metrics[KeyIndex(request_.latency_metric)];
+    return found;
+  }
+  const double own = EngineLoad(candidate);
+  LoadSearch search{.low = axis_.whole() ? 1 : own / kLoadFactorMax,
+                    .high = own * kLoadFactorMax,
+                    .whole = axis_.whole(),
+                    .tolerance = length.tolerance,
+                    .step = start > 0 ? 1 + 3 * length.tolerance : 2};
+  const double guess = start > 0 ? start / candidate.choice.layout.independent_parts() : own;
+  search.start = std::clamp(axis_.whole() ? std::round(guess) : guess, search.low, search.high);
+  const double limit = FindLoadLimit(search, [&](double load) {
+    if (load == own) return Room(asked, candidate);
+    return Room(Simulated(candidate, load, seed, length, control), candidate);
+  });
+  if (limit >= search.high) {
+    throw InputError(InputError::Kind::kUsage, request_.source,
+                     fmt::format("until: holds at {} times the load; allowed: with a bound that "
+                                 "a larger load breaks, such as one on ttft",
+                                 kLoadFactorMax));
+  }
+  found.limit = limit * candidate.choice.layout.independent_parts();
+  found.value = ValueAt(candidate, found.limit);
+  return found;
+}
+
+void CandidateEvaluator::RunTasks(const std::vector<Task>& tasks,
+                                  std::span<const Candidate* const> candidates,
+                                  std::uint64_t first_seed, const RunLength& length,
+                                  std::span<const double> starts, Evaluations& results) {
+  std::size_t done = 0;
+  RunInParallel(
+      tasks.size(), jobs_, control_,
+      [&](std::size_t i, RunControl& inner) {
+        const auto [candidate, seed] = tasks[i];
+        const double start = starts.empty() ? 0 : starts[candidate];
+        results[candidate][seed] =
+            EvaluateOne(*candidates[candidate], first_seed + seed, length, start, inner);
+      },
+      [&](std::size_t) {
+        ++done;
+        control_.OnProgress(fmt::format("recommend: runs of {} requests", length.requests), done,
+                            tasks.size());
+      });
+  if (control_.StopRequested()) throw SearchStopped{};
+}
+
+Evaluations CandidateEvaluator::Evaluate(std::span<const Candidate* const> candidates,
+                                         std::uint64_t first_seed, std::size_t count,
+                                         const RunLength& length, std::span<const double> starts) {
+  Evaluations results(candidates.size(), std::vector<Evaluation>(count));
+  std::vector<Task> first;
+  std::vector<Task> others;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    for (std::size_t seed = 0; seed < count; ++seed) {
+      (seed == 0 && starts.empty() ? first : others).push_back({i, seed});
+    }
+  }
+  std::vector<double> found(starts.begin(), starts.end());
+  if (starts.empty()) {
+    RunTasks(first, candidates, first_seed, length, {}, results);
+    for (const std::vector<Evaluation>& one : results) found.push_back(one[0].limit);
+  }
+  RunTasks(others, candidates, first_seed, length, found, results);
+  control_.OnProgressEnd();
+  return results;
+}
+
+}  // namespace twin::run

@@ -1,0 +1,107 @@
+// Simulates configurations to rank them: one of their independent parts (an engine, or a cluster
+// that separates prefill from decode), whose results stand for all parts.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "apps/recommend/candidate.h"
+#include "apps/recommend/load_search.h"
+#include "run/many/bounds.h"
+#include "run/record/summary.h"
+#include "run/run_control.h"
+
+namespace twin::run {
+
+// Length of the runs of a rung.
+struct RunLength {
+  std::int64_t requests = 0;  // of one independent part
+  std::int64_t warmup = 0;    // left out by the metrics
+  double tolerance = 0.01;    // of the largest load
+};
+
+// Result of one configuration with one seed.
+struct Evaluation {
+  double value = 0;                  // of the objective, in its unit
+  double limit = 0;                  // the largest load of the machine; 0: not searched
+  std::vector<double> metrics = {};  // at the load of the request, by MetricKeys()
+};
+
+// Evaluations by configuration, then seed.
+using Evaluations = std::vector<std::vector<Evaluation>>;
+
+class CandidateEvaluator {
+ public:
+  // Borrows all. Throws InputError (usage): bounds or a load that are not valid.
+  CandidateEvaluator(const CandidateSpace& space, int jobs, RunControl& control);
+
+  [[nodiscard]] const std::vector<MetricBound>& bounds() const { return bounds_; }
+  // Metrics of an Evaluation: the metrics of the bounds first, in their order.
+  [[nodiscard]] const std::vector<std::string>& MetricKeys() const { return keys_; }
+  [[nodiscard]] std::size_t KeyIndex(const std::string& metric) const;
+  [[nodiscard]] const LoadAxis& axis() const { return axis_; }
+  // "requests/s", "users", "ms", or "per 1,000 requests".
+  [[nodiscard]] std::string ValueUnit() const;
+  [[nodiscard]] bool LowerIsBetter() const;
+  // The load of the request in requests/s or users.
+  [[nodiscard]] double AskedLoad() const { return axis_.own * rate_per_load_; }
+  [[nodiscard]] std::int64_t runs() const { return runs_; }
+
+  // One engine of the candidate at its share of the load.
+  [[nodiscard]] ExperimentConfig ExperimentOf(const Candidate& candidate,
+                                              const RunLength& length) const;
+
+  // The length of full runs: as the request says, else 20 times the requests that fill the largest
+  // KV cache. Runs one configuration to learn the lengths of requests. Throws SearchStopped, as the
+  // functions below do.
+  RunLength FullLength(const std::vector<Candidate>& candidates);
+
+  // For each configuration, why it can never satisfy the bounds; empty if it may. The reasons: its
+  // bounds hold at no load, or it refuses requests that other configurations serve, because their
+  // prompts do not fit a step. Runs each configuration at a load that hardly keeps a device busy.
+  std::vector<std::string> RejectInfeasible(const std::vector<Candidate>& candidates);
+
+  // Runs every configuration with the seeds first..first + count - 1, in parallel; the same seeds
+  // for all. `starts`: where their largest loads are expected, or empty. Results do not depend on
+  // the number of threads. Throws what a run throws.
+  Evaluations Evaluate(std::span<const Candidate* const> candidates, std::uint64_t first_seed,
+                       std::size_t count, const RunLength& length, std::span<const double> starts);
+
+ private:
+  struct Task {
+    std::size_t candidate = 0;
+    std::size_t seed = 0;
+  };
+  [[nodiscard]] bool Searches() const;
+  void RunTasks(const std::vector<Task>& tasks, std::span<const Candidate* const> candidates,
+                std::uint64_t first_seed, const RunLength& length, std::span<const double> starts,
+                Evaluations& results);
+  [[nodiscard]] Evaluation EvaluateOne(const Candidate& candidate, std::uint64_t seed,
+                                       const RunLength& length, double start, RunControl& control);
+  [[nodiscard]] Deployment AtLoad(const Candidate& candidate, double load,
+                                  const RunLength& length) const;
+  // Summary of one run at the load of one engine.
+  [[nodiscard]] Summary Simulated(const Candidate& candidate, double load, std::uint64_t seed,
+                                  const RunLength& length, RunControl& control);
+  [[nodiscard]] double Room(const Summary& summary, const Candidate& candidate) const;
+  [[nodiscard]] double MetricOf(const Summary& summary, const std::string& key,
+                                const Candidate& candidate) const;
+  [[nodiscard]] double EngineLoad(const Candidate& candidate) const;
+  [[nodiscard]] double ValueAt(const Candidate& candidate, double limit) const;
+
+  const RecommendConfig& request_;
+  const int jobs_;
+  RunControl& control_;
+  LoadAxis axis_;
+  std::vector<MetricBound> bounds_;
+  std::vector<std::string> keys_;
+  double rate_per_load_ = 1;             // requests/s of a trace at scale 1; else 1
+  std::int64_t requests_available_ = 0;  // in a trace; 0: no limit
+  std::atomic<std::int64_t> runs_ = 0;
+};
+
+}  // namespace twin::run

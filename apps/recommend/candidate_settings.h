@@ -1,0 +1,51 @@
+// Settings of one configuration of a recommendation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/dtype.h"
+#include "core/model_spec.h"
+
+namespace twin::run {
+
+// Engines on the devices of a machine.
+struct Layout {
+  Parallelism parallelism = {};
+  std::int32_t replicas = 1;
+  // Number of replicas that only prefill; the remaining ones decode. 0: each replica does both.
+  std::int32_t prefill_replicas = 0;
+
+  [[nodiscard]] std::int32_t devices() const { return parallelism.devices() * replicas; }
+  // Parts that do not influence each other. One is simulated and stands for all.
+  [[nodiscard]] std::int32_t independent_parts() const {
+    return prefill_replicas > 0 ? 1 : replicas;
+  }
+  // Engines of an independent part that decode.
+  [[nodiscard]] std::int32_t decoding_engines() const {
+    return prefill_replicas > 0 ? replicas - prefill_replicas : 1;
+  }
+  bool operator==(const Layout&) const = default;
+};
+
+// Settings by their names in OpenSettings. Unset: the server's default, or the server lacks it.
+struct CandidateSettings {
+  std::size_t model = 0;     // of the request
+  std::size_t hardware = 0;  // of the request
+  std::string server = {};
+  Layout layout = {};
+  std::optional<DType> weight_dtype = std::nullopt;
+  std::optional<std::int64_t> max_num_seqs = std::nullopt;
+  std::optional<std::int64_t> token_budget = std::nullopt;
+  std::optional<double> gpu_memory_utilization = std::nullopt;
+  std::optional<std::int64_t> max_batch_total_tokens = std::nullopt;
+  std::optional<double> waiting_served_ratio = std::nullopt;
+  std::optional<std::string> schedule_policy = std::nullopt;
+  std::optional<std::string> context_chunking_policy = std::nullopt;
+
+  bool operator==(const CandidateSettings&) const = default;
+};
+
+}  // namespace twin::run

@@ -1,0 +1,177 @@
+#include "apps/run_command_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/commands.h"
+#include "apps/fit_steps_command.h"
+#include "core/input_error.h"
+#include "core/nearest_names.h"
+#include "core/printable.h"
+#include "run/version.h"
+
+namespace twin::apps {
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+
+constexpr const char* kExitCodes =
+    "Exit codes:\n"
+    "  0  success\n"
+    "  1  failure: a data file that is missing or bad, an output that cannot be written, results\n"
+    "     that differ (replay, schedule --check, validate), an interrupted run\n"
+    "  2  usage: a wrong argument, run directory or experiment file\n";
+
+[[noreturn]] void RefuseName(std::string_view kind, const std::string& wrong,
+                             const std::string& command, const std::vector<std::string>& names,
+                             const std::string& advice) {
+  // "twinserve" itself is printed in front of every error.
+  const std::size_t space = command.find(' ');
+  const std::string where = space == std::string::npos ? "" : command.substr(space + 1);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string nearest = NearestNames(wrong, views);
+  throw InputError(InputError::Kind::kUsage, where,
+                   fmt::format("no {} \"{}\"; nearest \"{}\"; {}", kind, Printable(wrong),
+                               nearest.substr(0, nearest.find(',')), advice));
+}
+
+std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* /*any*/) { return true; });
+}
+
+const CLI::App& FindCommand(const CLI::App& app, const std::string& name,
+                            const std::string& where) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : CommandsOf(app)) {
+    if (command->get_name() == name) return *command;
+    names.push_back(command->get_name());
+  }
+  RefuseName("command", name, where, names,
+             fmt::format("allowed: {}; see {} --help", fmt::join(names, ", "), where));
+}
+
+const CLI::Option& FindOption(const CLI::App& command, const std::string& name,
+                              const std::string& where) {
+  if (const CLI::Option* option = command.get_option_no_throw(name)) return *option;
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
+  }
+  RefuseName("option", name, where, names, fmt::format("allowed: see {} --help", where));
+}
+
+// Checks names before the parser does: its own errors on unknown names come after its errors on
+// missing arguments, and name no alternative.
+void RequireKnownNames(const CLI::App& app, std::span<const std::string> arguments) {
+  const CLI::App* command = &app;
+  std::string where = "twinserve";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "--") return;
+    const bool is_number = argument.size() > 1 && std::isdigit(argument[1]) != 0;
+    if (argument.starts_with('-') && argument.size() > 1 && !is_number) {
+      const std::size_t equals = argument.find('=');
+      const CLI::Option& option = FindOption(*command, argument.substr(0, equals), where);
+      if (option.get_items_expected_min() > 0 && equals == std::string::npos) ++i;
+    } else if (!CommandsOf(*command).empty()) {
+      command = &FindCommand(*command, argument, where);
+      where += " " + argument;
+    }
+  }
+}
+
+// Output that did not arrive is a failure, even if the work itself succeeded.
+void RequireWrittenStdout() {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return;
+  const std::string reason = errno != 0 ? ": " + std::generic_category().message(errno) : "";
+  throw InputError(InputError::Kind::kData, "stdout", "cannot be written" + reason);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"twinserve: LLM serving, simulated and executed by the same scheduler"};
+  app.set_version_flag("--version", fmt::format("twinserve {} ({}{})", run::kVersion, run::kCommit,
+                                                run::kDirty ? ", changed" : ""));
+  app.footer(kExitCodes);
+  app.require_subcommand(1);
+  CommandContext context;
+  context.command_line.assign(argv + 1, argv + argc);
+  const CommandParser commands(app);
+  AddRunCommand(commands, context);
+  AddSweepCommand(commands, context);
+  AddCapacityCommand(commands, context);
+  AddBoundsCommand(commands, context);
+  AddRecommendCommand(commands, context);
+  AddValidateCommand(commands, context);
+  AddReplayCommand(commands, context);
+  AddServeCommand(commands, context);
+  AddScheduleCommand(commands, context);
+  AddGenerateCommand(commands, context);
+  AddBenchCommand(commands, context);
+  AddProfileCommand(commands, context);
+  AddFitCommand(commands, context, FitSteps);
+  AddImportCommand(commands, context);
+  AddPredictCommand(commands, context);
+  AddCompareCommand(commands, context);
+  AddReportCommand(commands, context);
+  AddTraceCommand(commands, context);
+  AddDoctorCommand(commands, context);
+  RequireKnownNames(app, context.command_line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      std::string what = error.what();
+      std::replace(what.begin(), what.end(), '\n', ' ');
+      std::cerr << "twinserve: " << what << "; --help shows what is allowed\n";
+      return kUsage;
+    }
+    app.exit(error);  // --help, --version
+  }
+  RequireWrittenStdout();
+  return context.exit_code;
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, char** argv) {
+  // A write beyond the limit of a file's size then fails like a write to a full disk, and the error
+  // names the file.
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return Main(argc, argv);
+  } catch (const InputError& error) {
+    std::cerr << "twinserve: " << error.what() << "\n";
+    return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    std::cerr << "twinserve: out of memory\n";
+    return kFailure;
+  } catch (const std::system_error& error) {
+    std::cerr << "twinserve: " << error.what();
+    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    if (no_thread) std::cerr << ": no further thread is allowed (ulimit -u, ulimit -v)";
+    std::cerr << "\n";
+    return kFailure;
+  } catch (const std::exception& error) {
+    std::cerr << "twinserve: " << error.what() << "\n";
+    return kFailure;
+  }
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,167 @@
+#include "config/servers/servers.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+
+#include "config/experiment.pb.h"
+#include "config/experiment_binding.h"
+#include "config/overlay.h"
+#include "core/check.h"
+#include "core/input_error.h"
+#include "core/nearest_names.h"
+#include "sim/devices/boundary_profile.h"
+
+namespace twin {
+namespace {
+
+constexpr std::array kServers = {&kVllmServer, &kSglangServer, &kTgiServer, &kTrtllmServer};
+
+// Four recorded runs on more ranks have 7.5 to 10.4 ms.
+constexpr double kMoreRanksSeconds = 8.5e-3;
+// Standard deviations of the logarithms of recorded boundaries.
+constexpr double kOneRankLogSd = 0.1;
+constexpr double kMoreRanksLogSd = 0.15;
+
+const Server* FindFamily(std::string_view family) {
+  const auto* const found =
+      std::ranges::find(kServers, family, [](const Server* server) { return server->family; });
+  return found == kServers.end() ? nullptr : *found;
+}
+
+// Says why none of the presets, whose names are `names`, stands for `server`.
+std::string WhyRefused(const std::string& server, std::span<const std::string_view> names) {
+  const std::optional<ServerName> asked = ParseServerName(server);
+  const Server* const family = asked ? FindFamily(asked->family) : nullptr;
+  if (family == nullptr) {
+    return fmt::format("unknown server '{}'; nearest: {}", server, NearestNames(server, names));
+  }
+  if (!asked->version) return fmt::format("\"{}\" names no version", server);
+  return fmt::format("\"{}\" is older than {}, the oldest that is known", server,
+                     family->presets.front().name);
+}
+
+[[noreturn]] void Refuse(const std::string& server) {
+  std::vector<std::string_view> names;
+  for (const ServerPreset& preset : ServerPresets()) names.push_back(preset.name);
+  throw InputError(
+      InputError::Kind::kUsage, "system.server",
+      fmt::format("{}; allowed: {}", WhyRefused(server, names), fmt::join(names, ", ")));
+}
+
+void FillBoundary(const ListedServer& server, const Parallelism& parallelism,
+                  proto::Boundary& boundary) {
+  sim::BoundaryConfig config =
+      BoundaryOfServer(server.preset->name, server.exact, parallelism.devices()).config;
+  ToMessage fields(boundary);
+  Bind(fields, config);
+}
+
+// A resolved config that is read again names the preset and the version that it stands in for.
+void KeepAsked(const std::string& asked, const ListedServer& found, proto::System& system) {
+  system.set_server(std::string(found.preset->name));
+  if (!found.exact) {
+    system.set_server_asked(asked);
+  } else if (const auto earlier = FindServer(system.server_asked());
+             !earlier || earlier->preset != found.preset) {
+    system.clear_server_asked();
+  }
+}
+
+// Sets how the host prepares steps and the sizes of captured graphs, which follow from the policy.
+void FillCost(const ServerMachine& machine, const proto::Policy& policy, proto::Cost& cost) {
+  if (cost.kind_case() != proto::Cost::KIND_NOT_SET && !cost.has_profile()) return;
+  std::optional<ServerHost> host;
+  for (const Server* const server : kServers) {
+    if (!host) host = server->find_host(machine, policy);
+  }
+  if (!host) return;
+  proto::ProfileCost& profile = *cost.mutable_profile();
+  if (!profile.has_engine()) {
+    proto::ProfileCost::Engine engine{};
+    CHECK(proto::ProfileCost::Engine_Parse(std::string(host->engine), &engine));
+    profile.set_engine(engine);
+  }
+  if (!profile.has_captured_size_max()) profile.set_captured_size_max(host->captured);
+  if (!host->hidden) return;
+  if (!profile.has_host_s()) profile.set_host_s(0);
+  if (!profile.has_host_per_item_s()) profile.set_host_per_item_s(0);
+}
+
+}  // namespace
+
+std::vector<ServerPreset> ServerPresets() {
+  std::vector<ServerPreset> presets;
+  for (const Server* const server : kServers) {
+    presets.insert(presets.end(), server->presets.begin(), server->presets.end());
+  }
+  return presets;
+}
+
+std::optional<ListedServer> FindServer(std::string_view name) {
+  const std::optional<ServerName> asked = ParseServerName(name);
+  if (!asked || !asked->version) return std::nullopt;
+  const Server* const server = FindFamily(asked->family);
+  if (server == nullptr) return std::nullopt;
+  std::optional<ListedServer> found;
+  for (const ServerPreset& preset : server->presets) {
+    if (preset.since > *asked->version) continue;
+    const bool same = ParseServerName(preset.name)->version == asked->version;
+    found = ListedServer{server, &preset, same && asked->released, *asked->version};
+  }
+  return found;
+}
+
+ServerBoundary BoundaryOfServer(std::string_view server, bool exact, std::int32_t ranks) {
+  const std::optional<ListedServer> found = FindServer(server);
+  CHECK(found.has_value());
+  const ServerPreset& preset = *found->preset;
+  const bool one = ranks == 1;
+  const double recorded_log_sd = one ? kOneRankLogSd : kMoreRanksLogSd;
+  return {sim::BoundaryOf(one ? preset.boundary_s : kMoreRanksSeconds),
+          exact && preset.boundary_recorded ? recorded_log_sd : found->server->boundary_log_sd};
+}
+
+PositionRule PositionRuleOf(const proto::Experiment& message) {
+  const proto::System& system = message.system();
+  const std::string& server = system.has_server_asked() ? system.server_asked() : system.server();
+  const auto* const kind = message.policy().GetReflection()->GetOneofFieldDescriptor(
+      message.policy(), proto::Policy::descriptor()->FindOneofByName("kind"));
+  std::string policy = kind == nullptr ? "" : std::string(kind->name());
+  if (const auto listed = FindServer(server); listed && policy.empty()) {
+    policy = listed->preset->policy;
+  }
+  const std::optional<ServerName> name = ParseServerName(server);
+  for (const Server* const one : kServers) {
+    if (const auto rule = one->find_position_rule(policy, name)) return *rule;
+  }
+  return PositionRule::kVllmBefore0111;
+}
+
+void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
+                        const Parallelism& parallelism, proto::Experiment& message) {
+  const std::string asked = message.system().server();
+  const std::optional<ListedServer> found = FindServer(asked);
+  if (!found) Refuse(asked);
+  const ServerMachine machine{model, hardware, parallelism};
+  proto::Experiment defaults;
+  defaults.mutable_system()->mutable_memory()->set_block_size(16);
+  found->server->fill_defaults(*found->preset, found->version, machine, message, defaults);
+  FillBoundary(*found, parallelism, *defaults.mutable_system()->mutable_boundary());
+  // Another policy than the server's takes nothing from it; run/config_warnings.cc says so.
+  if (message.policy().kind_case() != proto::Policy::KIND_NOT_SET &&
+      message.policy().kind_case() != defaults.policy().kind_case()) {
+    defaults.clear_policy();
+  }
+  Overlay(message, defaults, "another server");
+  message = std::move(defaults);
+  KeepAsked(asked, *found, *message.mutable_system());
+  FillCost(machine, message.policy(), *message.mutable_cost());
+  if (message.cost().kind_case() == proto::Cost::KIND_NOT_SET) message.clear_cost();
+}
+
+}  // namespace twin

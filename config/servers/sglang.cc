@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "config/experiment.pb.h"
+#include "config/servers/server.h"
+
+namespace twin {
+namespace {
+
+constexpr std::array kSglangPresets = {
+    ServerPreset{"sglang-0.5.23",
+                 "sglang",
+                 "defaults of SGLang 0.5.23; estimates: host and boundary of vLLM 0.23.0",
+                 {0, 5, 23}}};
+
+// SGLang's sizes by device memory, in the order of its table.
+struct SglangTier {
+  std::int64_t memory_below;  // bytes
+  std::int32_t chunk;         // tokens
+  std::uint32_t captured;     // largest captured batch with fewer than 4 ranks
+  std::uint32_t captured_by_more_ranks;
+};
+constexpr std::array kSglangTiers = {
+    SglangTier{20 * kGib, 2048, 8, 8}, SglangTier{35 * kGib, 2048, 24, 80},
+    SglangTier{60 * kGib, 4096, 32, 160}, SglangTier{160 * kGib, 8192, 256, 512}};
+constexpr SglangTier kSglangLargest = {0, 16384, 512, 512};
+
+const SglangTier& FindSglangTier(const HardwareSpec& hardware) {
+  for (const SglangTier& tier : kSglangTiers) {
+    if (hardware.memory_bytes < tier.memory_below) return tier;
+  }
+  return kSglangLargest;
+}
+
+std::uint32_t SglangCaptured(const HardwareSpec& hardware, const Parallelism& parallelism) {
+  const SglangTier& tier = FindSglangTier(hardware);
+  return parallelism.tensor < 4 ? tier.captured : tier.captured_by_more_ranks;
+}
+
+// mem_fraction_static: the share of memory left by activations (1.5 MiB a token of the largest
+// step), graphs (2 MiB a sequence) and communication, to a thousandth.
+double SglangMemoryShare(const HardwareSpec& hardware, const Parallelism& parallelism,
+                         std::int32_t step_tokens) {
+  constexpr double kMib = 1 << 20;
+  const double total = static_cast<double>(hardware.memory_bytes) / kMib;
+  double reserved = 512 + 1.5 * std::max(step_tokens, 2048) +
+                    2.0 * SglangCaptured(hardware, parallelism) +
+                    parallelism.devices() / 8.0 * 1024;
+  if (hardware.memory_bytes > 60 * kGib) reserved = std::max(reserved, 10.0 * 1024);
+  return std::max(std::round(1000 * (total - reserved) / total) / 1000, 0.001);
+}
+
+void FillSglang(const ServerPreset& /*preset*/, const ServerVersion& /*version*/,
+                const ServerMachine& machine, const proto::Experiment& asked,
+                proto::Experiment& defaults) {
+  const proto::SglangPolicy& given = asked.policy().sglang();
+  proto::SglangPolicy& policy = *defaults.mutable_policy()->mutable_sglang();
+  const std::int32_t chunk = FindSglangTier(machine.hardware).chunk;
+  policy.set_chunked_prefill_size(chunk);
+  policy.set_radix_cache(true);
+  policy.set_overlap(true);
+  std::int32_t step = given.has_chunked_prefill_size() ? given.chunked_prefill_size() : chunk;
+  if (step <= 0) step = given.has_max_prefill_tokens() ? given.max_prefill_tokens() : 16384;
+  proto::Memory& memory = *defaults.mutable_system()->mutable_memory();
+  memory.set_block_size(1);
+  memory.set_utilization(SglangMemoryShare(machine.hardware, machine.parallelism, step));
+}
+
+std::optional<ServerHost> FindSglangHost(const ServerMachine& machine,
+                                         const proto::Policy& policy) {
+  if (!policy.has_sglang()) return std::nullopt;
+  const bool overlaps = !policy.sglang().has_overlap() || policy.sglang().overlap();
+  return ServerHost{overlaps ? "v1_async" : "v1_sync",
+                    SglangCaptured(machine.hardware, machine.parallelism)};
+}
+
+std::optional<PositionRule> FindSglangPositions(std::string_view policy,
+                                                const std::optional<ServerName>& /*name*/) {
+  return policy == "sglang" ? std::optional(PositionRule::kSglang) : std::nullopt;
+}
+
+}  // namespace
+
+const Server kSglangServer = {.family = "sglang",
+                              .presets = kSglangPresets,
+                              .fill_defaults = FillSglang,
+                              .find_host = FindSglangHost,
+                              .find_position_rule = FindSglangPositions};
+
+}  // namespace twin

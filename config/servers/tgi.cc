@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "config/experiment.pb.h"
+#include "config/servers/server.h"
+
+namespace twin {
+namespace {
+
+// TGI has chunks and prefix caching since 3.0.
+constexpr std::array kTgiPresets = {
+    ServerPreset{"tgi-2.0.4",
+                 "tgi_v2",
+                 "defaults of TGI 2.0.4; estimates: host of vLLM V0, boundary of vLLM 0.23.0",
+                 {2, 0, 4}},
+    ServerPreset{"tgi-3.3.7",
+                 "tgi_v3",
+                 "defaults of TGI 3.3.7; estimates: host of vLLM V0, boundary of vLLM 0.23.0",
+                 {3, 0, 0}}};
+
+// TGI captures graphs for batches of 1, 2, 4, 8, 16 and 32.
+constexpr std::uint32_t kTgiCapturedMax = 32;
+constexpr std::int32_t kTgiDefaultConcurrency = 128;
+
+// Requests of more than 4,096 tokens are refused unless the operator allows them. A prefill holds
+// the longest prompt, and 50 tokens more.
+void FillTgi2(const ModelSpec& model, const proto::Experiment& asked, proto::Experiment& defaults) {
+  const proto::TgiV2Policy& given = asked.policy().tgi_v2();
+  proto::TgiV2Policy& policy = *defaults.mutable_policy()->mutable_tgi_v2();
+  std::int32_t length = model.max_position > 0 ? std::min(model.max_position, 4096) : 4096;
+  if (given.max_total_tokens() > 0) length = given.max_total_tokens();
+  policy.set_max_total_tokens(length);
+  policy.set_max_batch_prefill_tokens(length - 1 + 50);
+  policy.set_max_batch_total_tokens(0);
+  policy.set_max_batch_size(0);
+  policy.set_waiting_served_ratio(0.3);
+  policy.set_max_waiting_tokens(20);
+  policy.set_max_concurrent_requests(kTgiDefaultConcurrency);
+  defaults.mutable_system()->mutable_memory()->set_utilization(1.0);
+}
+
+// The prefill is as large as what the devices compute in a second by their data sheets, at most the
+// model's longest prompt. TGI's further limit by device memory is not reproduced.
+void FillTgi3(const ModelSpec& model, const HardwareSpec& hardware, const Parallelism& parallelism,
+              proto::Experiment& defaults) {
+  proto::TgiV3Policy& policy = *defaults.mutable_policy()->mutable_tgi_v3();
+  const double flops = hardware.peak_bf16_flops * parallelism.devices();
+  const double per_token = 2.0 * static_cast<double>(ActiveLayerParameters(model));
+  double tokens = per_token > 0 ? std::floor(flops / per_token) : 0;
+  if (tokens <= 100) tokens = 4096;
+  if (model.max_position > 0) tokens = std::min(tokens, double{1} * model.max_position);
+  policy.set_max_batch_prefill_tokens(static_cast<std::int32_t>(std::min(tokens, 1e6)));
+  policy.set_max_batch_total_tokens(0);
+  policy.set_prefill_chunking(true);
+  policy.set_prefix_caching(true);
+  policy.set_max_concurrent_requests(kTgiDefaultConcurrency);
+  proto::Memory& memory = *defaults.mutable_system()->mutable_memory();
+  memory.set_block_size(1);
+  memory.set_utilization(1.0);
+}
+
+void FillTgi(const ServerPreset& preset, const ServerVersion& /*version*/,
+             const ServerMachine& machine, const proto::Experiment& asked,
+             proto::Experiment& defaults) {
+  if (preset.policy == "tgi_v2") {
+    FillTgi2(machine.model, asked, defaults);
+  } else {
+    FillTgi3(machine.model, machine.hardware, machine.parallelism, defaults);
+  }
+}
+
+std::optional<ServerHost> FindTgiHost(const ServerMachine& /*machine*/,
+                                      const proto::Policy& policy) {
+  if (!policy.has_tgi_v2() && !policy.has_tgi_v3()) return std::nullopt;
+  return ServerHost{"v0", kTgiCapturedMax};
+}
+
+std::optional<PositionRule> FindTgiPositions(std::string_view policy,
+                                             const std::optional<ServerName>& /*name*/) {
+  const bool is_tgi = policy == "tgi_v2" || policy == "tgi_v3";
+  return is_tgi ? std::optional(PositionRule::kTgi) : std::nullopt;
+}
+
+}  // namespace
+
+const Server kTgiServer = {.family = "tgi",
+                           .presets = kTgiPresets,
+                           .fill_defaults = FillTgi,
+                           .find_host = FindTgiHost,
+                           .find_position_rule = FindTgiPositions};
+
+}  // namespace twin

@@ -1,0 +1,48 @@
+#include <array>
+
+#include "config/experiment.pb.h"
+#include "config/servers/server.h"
+
+namespace twin {
+namespace {
+
+constexpr std::array kTrtllmPresets = {
+    ServerPreset{"trtllm-1.0.0",
+                 "trtllm",
+                 "defaults of TensorRT-LLM 1.0; estimates: host hidden, boundary of vLLM 0.23.0",
+                 {1, 0, 0}}};
+
+void FillTrtllm(const ServerPreset& /*preset*/, const ServerVersion& /*version*/,
+                const ServerMachine& /*machine*/, const proto::Experiment& /*asked*/,
+                proto::Experiment& defaults) {
+  proto::TrtllmPolicy& policy = *defaults.mutable_policy()->mutable_trtllm();
+  policy.set_capacity_scheduler_policy(proto::TrtllmPolicy::GUARANTEED_NO_EVICT);
+  policy.set_context_chunking_policy(proto::TrtllmPolicy::none);
+  policy.set_max_batch_size(2048);
+  policy.set_max_num_tokens(8192);
+  proto::Memory& memory = *defaults.mutable_system()->mutable_memory();
+  memory.set_block_size(32);
+  memory.set_utilization(0.9);
+}
+
+// Its overlap scheduler hides the host.
+std::optional<ServerHost> FindTrtllmHost(const ServerMachine& /*machine*/,
+                                         const proto::Policy& policy) {
+  if (!policy.has_trtllm()) return std::nullopt;
+  return ServerHost{"v1_async", 512, true};
+}
+
+std::optional<PositionRule> FindTrtllmPositions(std::string_view policy,
+                                                const std::optional<ServerName>& /*name*/) {
+  return policy == "trtllm" ? std::optional(PositionRule::kTrtLlm) : std::nullopt;
+}
+
+}  // namespace
+
+const Server kTrtllmServer = {.family = "trtllm",
+                              .presets = kTrtllmPresets,
+                              .fill_defaults = FillTrtllm,
+                              .find_host = FindTrtllmHost,
+                              .find_position_rule = FindTrtllmPositions};
+
+}  // namespace twin
