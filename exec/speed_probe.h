@@ -2,7 +2,7 @@
 //
 // A machine whose cores are shared with other virtual machines, or whose clock follows its recent
 // load, has no single speed. A cost model knows the speed of the minutes in which it was measured.
-// The same fixed work is timed in the profile and in a real run: the ratio of the two times is the
+// Equal fixed work is timed in the profile and in a real run: the ratio of the two times is the
 // difference in speed, found without a look at any step of the run.
 #pragma once
 

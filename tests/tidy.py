@@ -35,6 +35,8 @@ TEXT = CODE | {".txt", ".cmake", ".md", ".py", ".json", ".proto", ".textproto", 
 LINE_MAX, FUNCTION_MAX, HEADER_MAX, SOURCE_MAX = 100, 70, 300, 600
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|tmp|home|root|mnt|scratch)/\w")
 BARE_NOTE = re.compile(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b")
+# The subject comes first: the thing or a verb, with the noun that the word stands for.
+SUBJECTLESS = re.compile(r"//+ *(Of|What|The same|Those|Others|Whom)\b")
 VAGUE_TYPE = re.compile(r"\b(?:class|struct)\s+(\w*(?:Manager|Helper|Utils?|Data|Info))\b")
 VAGUE_FILES = {"util", "utils", "helper", "helpers", "misc", "common"}
 NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern\s)\b")
@@ -97,6 +99,9 @@ def check_code(path, layer, lines):
             yield number, f"{layer} is pure: no clock, thread, lock, file, environment, CUDA"
         if "config" not in path.parts and re.search(r'#include.*\.pb\.h"', line):
             yield number, "generated protobuf headers stay in config"
+        subjectless = layer != "tests" and SUBJECTLESS.search(line)
+        if subjectless:
+            yield number, f"a comment begins with '{subjectless.group(1)}': name the subject first"
         vague = VAGUE_TYPE.search(without_text(line))
         if vague:
             yield number, f"type name '{vague.group(1)}' says nothing"
@@ -206,6 +211,7 @@ def self_test():
         "core/f.h": (head + "\n" * 300, "file has 302 lines"),
         "core/g.cc": ("\n" * 601, "file has 601 lines"),
         "core/h.cc": ("// TO" + "DO: later\n", "without its issue"),
+        "core/l.cc": ("// Of a request.\n", "begins with 'Of'"),
         "core/i.cc": ("class BlockManager {};\n", "'BlockManager' says nothing"),
         "core/utils.cc": ("\n", "'utils.cc' says nothing"),
         "core/j.cc": ("namespace {\nint Same(int a) { return a; }\n}\n", None),

@@ -44,17 +44,17 @@ std::vector<std::int32_t> PowersOfTwo(const std::vector<std::uint32_t>& given,
 
 // A setting of the policy that the request names.
 struct NamedSetting {
-  Setting setting;
+  ServerSetting setting;
   bool named;
 };
 
 std::vector<NamedSetting> NamedSettingsOf(const OpenSettingsConfig& open) {
-  return {{Setting::kTokenBudget, !open.token_budget.empty()},
-          {Setting::kMaxNumSeqs, !open.max_num_seqs.empty()},
-          {Setting::kMaxBatchTotalTokens, !open.max_batch_total_tokens.empty()},
-          {Setting::kWaitingServedRatio, !open.waiting_served_ratio.empty()},
-          {Setting::kSchedulePolicy, !open.schedule_policy.empty()},
-          {Setting::kContextChunking, !open.context_chunking_policy.empty()}};
+  return {{ServerSetting::kTokenBudget, !open.token_budget.empty()},
+          {ServerSetting::kMaxNumSeqs, !open.max_num_seqs.empty()},
+          {ServerSetting::kMaxBatchTotalTokens, !open.max_batch_total_tokens.empty()},
+          {ServerSetting::kWaitingServedRatio, !open.waiting_served_ratio.empty()},
+          {ServerSetting::kSchedulePolicy, !open.schedule_policy.empty()},
+          {ServerSetting::kContextChunking, !open.context_chunking_policy.empty()}};
 }
 
 // Combines the values of one setting with all combinations so far.
@@ -158,34 +158,35 @@ std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choi
     changes.push_back(
         fmt::format("system.memory.utilization={}", ShortestText(*choice.gpu_memory_utilization)));
   }
-  const auto add = [&]<class T>(Setting setting, const std::optional<T>& value) {
+  const auto add = [&]<class T>(ServerSetting setting, const std::optional<T>& value) {
     const std::string_view field = FieldOf(choice.server, setting);
     if (!value || field.empty()) return;
-    const std::string path = fmt::format("policy.{}.{}", PolicyOf(choice.server), field);
+    const std::string path = fmt::format("policy.{}.{}", FindServerPolicy(choice.server), field);
     if constexpr (std::is_same_v<T, double>) {
       changes.push_back(fmt::format("{}={}", path, ShortestText(*value)));
     } else {
       changes.push_back(fmt::format("{}={}", path, *value));
     }
   };
-  add(Setting::kTokenBudget, choice.token_budget);
-  add(Setting::kMaxNumSeqs, choice.max_num_seqs);
-  add(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
-  add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
-  add(Setting::kSchedulePolicy, choice.schedule_policy);
-  add(Setting::kContextChunking, choice.context_chunking_policy);
+  add(ServerSetting::kTokenBudget, choice.token_budget);
+  add(ServerSetting::kMaxNumSeqs, choice.max_num_seqs);
+  add(ServerSetting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
+  add(ServerSetting::kWaitingServedRatio, choice.waiting_served_ratio);
+  add(ServerSetting::kSchedulePolicy, choice.schedule_policy);
+  add(ServerSetting::kContextChunking, choice.context_chunking_policy);
   // All servers take equally long requests: as long as the request says, else as the model allows,
   // which TGI 2 alone has to be told.
   std::optional<std::int64_t> longest;
   if (request_.max_model_len > 0) {
     longest = request_.max_model_len;
-  } else if (PolicyOf(choice.server) == "tgi_v2" && choice.model < model_tokens_.size()) {
+  } else if (FindServerPolicy(choice.server) == "tgi_v2" && choice.model < model_tokens_.size()) {
     longest = model_tokens_[choice.model];
   }
-  add(Setting::kMaxModelLen, longest);
-  if (const auto policy = PolicyOf(choice.server); policy == "tgi_v2" || policy == "tgi_v3") {
+  add(ServerSetting::kMaxModelLen, longest);
+  if (const auto policy = FindServerPolicy(choice.server);
+      policy == "tgi_v2" || policy == "tgi_v3") {
     changes.push_back(
-        fmt::format("policy.{}.max_concurrent_requests={}", policy, kTgiConcurrentRequests));
+        fmt::format("policy.{}.max_concurrent_requests={}", policy, kUnlimitedConcurrency));
   }
   return changes;
 }
@@ -257,7 +258,8 @@ std::vector<std::string> CandidateSpace::MissingSettingsOf(const std::string& se
   std::vector<std::string> missing;
   const OpenSettingsConfig& open = request_.settings;
   for (const auto& [setting, named] : NamedSettingsOf(open)) {
-    const bool usual = setting == Setting::kTokenBudget || setting == Setting::kMaxNumSeqs;
+    const bool usual =
+        setting == ServerSetting::kTokenBudget || setting == ServerSetting::kMaxNumSeqs;
     if ((named || usual) && FieldOf(server, setting).empty())
       missing.push_back(
           fmt::format("{} of {}: it has no such setting", SettingName(setting), server));
@@ -274,27 +276,27 @@ std::vector<std::string> CandidateSpace::MissingSettingsOf(const std::string& se
 void CandidateSpace::AddGridOf(const CandidateSettings& base,
                                std::vector<CandidateSettings>& grid) const {
   const OpenSettingsConfig& open = request_.settings;
-  const auto has = [&](Setting setting) { return !FieldOf(base.server, setting).empty(); };
+  const auto has = [&](ServerSetting setting) { return !FieldOf(base.server, setting).empty(); };
   std::vector<CandidateSettings> part = {base};
-  if (has(Setting::kMaxNumSeqs)) {
+  if (has(ServerSetting::kMaxNumSeqs)) {
     Multiply(part, ValuesOf<std::int64_t>(open.max_num_seqs, {64, 256, 1024}),
              &CandidateSettings::max_num_seqs);
   }
   Multiply(part, ValuesOf<std::int64_t>(open.token_budget, {512, 2048, 8192, 16384}),
            &CandidateSettings::token_budget);
-  if (has(Setting::kMaxBatchTotalTokens)) {
+  if (has(ServerSetting::kMaxBatchTotalTokens)) {
     Multiply(part, ValuesOf<std::int64_t>(open.max_batch_total_tokens, {}),
              &CandidateSettings::max_batch_total_tokens);
   }
-  if (has(Setting::kWaitingServedRatio)) {
+  if (has(ServerSetting::kWaitingServedRatio)) {
     Multiply(part, ValuesOf<double>(open.waiting_served_ratio, {1.2}),
              &CandidateSettings::waiting_served_ratio);
   }
-  if (has(Setting::kSchedulePolicy)) {
+  if (has(ServerSetting::kSchedulePolicy)) {
     Multiply(part, ValuesOf<std::string>(open.schedule_policy, {"lpm"}),
              &CandidateSettings::schedule_policy);
   }
-  if (has(Setting::kContextChunking)) {
+  if (has(ServerSetting::kContextChunking)) {
     Multiply(part, ValuesOf<std::string>(open.context_chunking_policy, {"FIRST_COME_FIRST_SERVED"}),
              &CandidateSettings::context_chunking_policy);
   }
@@ -373,13 +375,13 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request,
   if (choice.max_num_seqs) parameters.emplace_back("max_num_seqs", *choice.max_num_seqs);
   if (choice.gpu_memory_utilization)
     parameters.emplace_back("gpu_memory_utilization", *choice.gpu_memory_utilization);
-  const auto add = [&parameters](Setting setting, const auto& value) {
+  const auto add = [&parameters](ServerSetting setting, const auto& value) {
     if (value) parameters.emplace_back(std::string(SettingName(setting)), *value);
   };
-  add(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
-  add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
-  add(Setting::kSchedulePolicy, choice.schedule_policy);
-  add(Setting::kContextChunking, choice.context_chunking_policy);
+  add(ServerSetting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
+  add(ServerSetting::kWaitingServedRatio, choice.waiting_served_ratio);
+  add(ServerSetting::kSchedulePolicy, choice.schedule_policy);
+  add(ServerSetting::kContextChunking, choice.context_chunking_policy);
   return parameters;
 }
 

@@ -14,47 +14,9 @@
 namespace twin::run {
 namespace {
 
-constexpr std::size_t kSettings = 7;
-constexpr std::array<std::string_view, kSettings> kNames = {
+constexpr std::array<std::string_view, kServerSettingCount> kNames = {
     "token_budget",         "max_num_seqs",    "max_model_len",          "max_batch_total_tokens",
     "waiting_served_ratio", "schedule_policy", "context_chunking_policy"};
-
-struct PolicyFields {
-  std::string_view policy;
-  bool pipelines;
-  std::array<std::string_view, kSettings> fields;  // by Setting
-};
-
-constexpr std::array kPolicies = {
-    PolicyFields{"vllm_v0",
-                 true,
-                 {"max_num_batched_tokens", "max_num_seqs", "max_model_len", "", "", "", ""}},
-    PolicyFields{"vllm_v1",
-                 true,
-                 {"max_num_batched_tokens", "max_num_seqs", "max_model_len", "", "", "", ""}},
-    PolicyFields{"sglang",
-                 false,
-                 {"chunked_prefill_size", "max_running_requests", "context_length", "", "",
-                  "schedule_policy", ""}},
-    PolicyFields{"tgi_v2",
-                 false,
-                 {"max_batch_prefill_tokens", "max_batch_size", "max_total_tokens",
-                  "max_batch_total_tokens", "waiting_served_ratio", "", ""}},
-    PolicyFields{
-        "tgi_v3",
-        false,
-        {"max_batch_prefill_tokens", "", "max_total_tokens", "max_batch_total_tokens", "", "", ""}},
-    PolicyFields{
-        "trtllm",
-        false,
-        {"max_num_tokens", "max_batch_size", "max_seq_len", "", "", "", "context_chunking_policy"}},
-};
-
-const PolicyFields* FieldsOf(std::string_view server) {
-  const std::string_view policy = PolicyOf(server);
-  const auto* const found = std::ranges::find(kPolicies, policy, &PolicyFields::policy);
-  return found == kPolicies.end() ? nullptr : found;
-}
 
 std::optional<std::int64_t> AboveZero(std::int64_t value) {
   return value > 0 ? std::optional(value) : std::nullopt;
@@ -95,35 +57,33 @@ void Read(const TrtllmConfig& policy, CandidateSettings& choice) {
 
 }  // namespace
 
-std::string_view PolicyOf(std::string_view server) {
-  const std::optional<ListedServer> listed = FindServer(server);
-  return listed ? listed->preset->policy : std::string_view();
+std::string_view FieldOf(std::string_view server, ServerSetting setting) {
+  const ServerSettings* const settings = FindServerSettings(server);
+  return settings == nullptr ? std::string_view()
+                             : settings->fields[static_cast<std::size_t>(setting)];
 }
 
-std::string_view FieldOf(std::string_view server, Setting setting) {
-  const PolicyFields* const fields = FieldsOf(server);
-  return fields == nullptr ? std::string_view() : fields->fields[static_cast<std::size_t>(setting)];
+std::string_view SettingName(ServerSetting setting) {
+  return kNames[static_cast<std::size_t>(setting)];
 }
-
-std::string_view SettingName(Setting setting) { return kNames[static_cast<std::size_t>(setting)]; }
 
 bool RunsPipelines(std::string_view server) {
-  const PolicyFields* const fields = FieldsOf(server);
-  return fields != nullptr && fields->pipelines;
+  const ServerSettings* const settings = FindServerSettings(server);
+  return settings != nullptr && settings->runs_pipelines;
 }
 
-bool SeparatesPrefill(std::string_view server) { return PolicyOf(server) == "vllm_v1"; }
+bool SeparatesPrefill(std::string_view server) { return FindServerPolicy(server) == "vllm_v1"; }
 
 void DropForeignSettings(CandidateSettings& choice) {
-  const auto drop = [&choice](Setting setting, auto& member) {
+  const auto drop = [&choice](ServerSetting setting, auto& member) {
     if (FieldOf(choice.server, setting).empty()) member.reset();
   };
-  drop(Setting::kTokenBudget, choice.token_budget);
-  drop(Setting::kMaxNumSeqs, choice.max_num_seqs);
-  drop(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
-  drop(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
-  drop(Setting::kSchedulePolicy, choice.schedule_policy);
-  drop(Setting::kContextChunking, choice.context_chunking_policy);
+  drop(ServerSetting::kTokenBudget, choice.token_budget);
+  drop(ServerSetting::kMaxNumSeqs, choice.max_num_seqs);
+  drop(ServerSetting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
+  drop(ServerSetting::kWaitingServedRatio, choice.waiting_served_ratio);
+  drop(ServerSetting::kSchedulePolicy, choice.schedule_policy);
+  drop(ServerSetting::kContextChunking, choice.context_chunking_policy);
 }
 
 void ReadSettings(const Deployment& deployment, CandidateSettings& choice) {

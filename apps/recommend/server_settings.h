@@ -6,29 +6,16 @@
 #include <string_view>
 
 #include "apps/recommend/candidate_settings.h"
+#include "config/servers/server.h"
 #include "run/deployment.h"
 
 namespace twin::run {
 
-// Settings that are fields of a policy.
-enum class Setting : std::uint8_t {
-  kTokenBudget,
-  kMaxNumSeqs,
-  kMaxModelLen,
-  kMaxBatchTotalTokens,
-  kWaitingServedRatio,
-  kSchedulePolicy,
-  kContextChunking,
-};
-
-// The policy of a server of ServerPresets(); empty for other names.
-std::string_view PolicyOf(std::string_view server);
-
 // The name of a setting in the policy of a server; empty if the server has no such setting.
-std::string_view FieldOf(std::string_view server, Setting setting);
+std::string_view FieldOf(std::string_view server, ServerSetting setting);
 
 // The name of a setting in OpenSettings.
-std::string_view SettingName(Setting setting);
+std::string_view SettingName(ServerSetting setting);
 
 // Whether stages of a pipeline are simulated as this server runs them. TGI has no stages; the
 // stages of SGLang and TensorRT-LLM are not simulated.
@@ -39,7 +26,7 @@ bool RunsPipelines(std::string_view server);
 bool SeparatesPrefill(std::string_view server);
 
 // A recommended TGI refuses nobody: --max-concurrent-requests of its command and of its simulation.
-inline constexpr int kTgiConcurrentRequests = 10'000;
+inline constexpr int kUnlimitedConcurrency = 10'000;
 
 // Unsets the settings in `choice` that its server does not have.
 void DropForeignSettings(CandidateSettings& choice);

@@ -1,9 +1,12 @@
 // A serving system: all that the program knows of its releases. servers.h lists them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "config/models/served_positions.h"
@@ -47,6 +50,27 @@ struct ServerHost {
       false;  // the device hides the host, although the simulated policy waits for results
 };
 
+// Settings of a server that are fields of its policy.
+enum class ServerSetting : std::uint8_t {
+  kTokenBudget,
+  kMaxNumSeqs,
+  kMaxModelLen,
+  kMaxBatchTotalTokens,
+  kWaitingServedRatio,
+  kSchedulePolicy,
+  kContextChunking,
+};
+inline constexpr std::size_t kServerSettingCount = 7;
+
+// Names of the settings of a server in its policy.
+struct ServerSettings {
+  std::string_view policy;
+  bool runs_pipelines;  // stages of a pipeline are simulated as this server runs them
+  std::array<std::string_view, kServerSettingCount> fields;  // empty: there is no such setting
+};
+
+struct LaunchSettings;
+
 struct Server {
   std::string_view family;                // of its names
   std::span<const ServerPreset> presets;  // oldest first
@@ -63,6 +87,8 @@ struct Server {
   // server that the experiment names, if any.
   std::optional<PositionRule> (*find_position_rule)(std::string_view policy,
                                                     const std::optional<ServerName>& name);
+  std::span<const ServerSettings> settings;  // by policy
+  std::string (*launch_command)(const LaunchSettings& settings);
 };
 
 // One source per server in this folder.

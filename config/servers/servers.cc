@@ -116,6 +116,19 @@ std::optional<ListedServer> FindServer(std::string_view name) {
   return found;
 }
 
+std::string_view FindServerPolicy(std::string_view server) {
+  const std::optional<ListedServer> listed = FindServer(server);
+  return listed ? listed->preset->policy : std::string_view();
+}
+
+const ServerSettings* FindServerSettings(std::string_view server) {
+  const std::optional<ListedServer> listed = FindServer(server);
+  if (!listed) return nullptr;
+  const std::span<const ServerSettings> all = listed->server->settings;
+  const auto found = std::ranges::find(all, listed->preset->policy, &ServerSettings::policy);
+  return found == all.end() ? nullptr : &*found;
+}
+
 ServerBoundary BoundaryOfServer(std::string_view server, bool exact, std::int32_t ranks) {
   const std::optional<ListedServer> found = FindServer(server);
   CHECK(found.has_value());

@@ -33,6 +33,12 @@ struct ListedServer {
 // the name is not understood.
 std::optional<ListedServer> FindServer(std::string_view name);
 
+// The policy of a listed server; empty for other names.
+std::string_view FindServerPolicy(std::string_view server);
+
+// Names of the settings of a listed server; null for other names.
+const ServerSettings* FindServerSettings(std::string_view server);
+
 // The release of vLLM V1 by whose rules a server decides here. `compared`: the decisions of the
 // asked version were compared with these rules; otherwise they may differ.
 struct ServerDecisions {

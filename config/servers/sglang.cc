@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "config/experiment.pb.h"
+#include "config/servers/launch_command.h"
 #include "config/servers/server.h"
 
 namespace twin {
@@ -80,12 +81,31 @@ std::optional<PositionRule> FindSglangPositions(std::string_view policy,
   return policy == "sglang" ? std::optional(PositionRule::kSglang) : std::nullopt;
 }
 
+constexpr ServerSettings kSglangSettings[] = {{"sglang",
+                                               false,
+                                               {"chunked_prefill_size", "max_running_requests",
+                                                "context_length", "", "", "schedule_policy"}}};
+
+std::string SglangCommand(const LaunchSettings& settings) {
+  std::string command =
+      fmt::format("python -m sglang.launch_server --model-path {} --tp-size {}",
+                  CheckpointArgument(settings, true), settings.parallelism.tensor);
+  if (settings.weight_dtype == DType::kFp8) command += " --quantization fp8";
+  command += FlagArgument("--chunked-prefill-size", settings.token_budget);
+  command += FlagArgument("--max-running-requests", settings.max_num_seqs);
+  command += FlagArgument("--schedule-policy", settings.schedule_policy);
+  command += fmt::format(" --context-length {}", settings.context_tokens);
+  return command + FlagArgument("--mem-fraction-static", settings.gpu_memory_utilization);
+}
+
 }  // namespace
 
 const Server kSglangServer = {.family = "sglang",
                               .presets = kSglangPresets,
                               .fill_defaults = FillSglang,
                               .find_host = FindSglangHost,
-                              .find_position_rule = FindSglangPositions};
+                              .find_position_rule = FindSglangPositions,
+                              .settings = kSglangSettings,
+                              .launch_command = SglangCommand};
 
 }  // namespace twin

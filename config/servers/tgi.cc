@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "config/experiment.pb.h"
+#include "config/servers/launch_command.h"
 #include "config/servers/server.h"
 
 namespace twin {
@@ -82,12 +83,38 @@ std::optional<PositionRule> FindTgiPositions(std::string_view policy,
   return is_tgi ? std::optional(PositionRule::kTgi) : std::nullopt;
 }
 
+constexpr ServerSettings kTgiSettings[] = {
+    {"tgi_v2",
+     false,
+     {"max_batch_prefill_tokens", "max_batch_size", "max_total_tokens", "max_batch_total_tokens",
+      "waiting_served_ratio"}},
+    {"tgi_v3",
+     false,
+     {"max_batch_prefill_tokens", "", "max_total_tokens", "max_batch_total_tokens"}}};
+
+std::string TgiCommand(const LaunchSettings& settings) {
+  std::string command =
+      fmt::format("text-generation-launcher --model-id {} --num-shard {}",
+                  CheckpointArgument(settings, true), settings.parallelism.tensor);
+  if (settings.weight_dtype == DType::kFp8) command += " --quantize fp8";
+  command += FlagArgument("--max-batch-prefill-tokens", settings.token_budget);
+  command += FlagArgument("--max-batch-total-tokens", settings.max_batch_total_tokens);
+  command += FlagArgument("--max-batch-size", settings.max_num_seqs);
+  command += FlagArgument("--waiting-served-ratio", settings.waiting_served_ratio);
+  const std::int64_t longest = settings.context_tokens;
+  command += fmt::format(" --max-input-tokens {} --max-total-tokens {}", longest - 1, longest);
+  command += FlagArgument("--cuda-memory-fraction", settings.gpu_memory_utilization);
+  return command + FlagArgument("--max-concurrent-requests", settings.max_concurrent_requests);
+}
+
 }  // namespace
 
 const Server kTgiServer = {.family = "tgi",
                            .presets = kTgiPresets,
                            .fill_defaults = FillTgi,
                            .find_host = FindTgiHost,
-                           .find_position_rule = FindTgiPositions};
+                           .find_position_rule = FindTgiPositions,
+                           .settings = kTgiSettings,
+                           .launch_command = TgiCommand};
 
 }  // namespace twin

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "config/experiment.pb.h"
+#include "config/servers/launch_command.h"
 #include "config/servers/server.h"
 
 namespace twin {
@@ -37,12 +38,33 @@ std::optional<PositionRule> FindTrtllmPositions(std::string_view policy,
   return policy == "trtllm" ? std::optional(PositionRule::kTrtLlm) : std::nullopt;
 }
 
+constexpr ServerSettings kTrtllmSettings[] = {
+    {"trtllm",
+     false,
+     {"max_num_tokens", "max_batch_size", "max_seq_len", "", "", "", "context_chunking_policy"}}};
+
+// Chunked prefills are switched on by a file, which every release of trtllm-serve reads.
+std::string TrtllmCommand(const LaunchSettings& settings) {
+  const bool chunks = settings.chunks_prefills;
+  std::string command =
+      chunks ? "echo 'enable_chunked_prefill: true' > trtllm.yaml && " : std::string();
+  command += fmt::format("trtllm-serve {} --tp_size {}", CheckpointArgument(settings, false),
+                         settings.parallelism.tensor);
+  command += FlagArgument("--max_batch_size", settings.max_num_seqs);
+  command += FlagArgument("--max_num_tokens", settings.token_budget);
+  command += fmt::format(" --max_seq_len {}", settings.context_tokens);
+  command += FlagArgument("--kv_cache_free_gpu_memory_fraction", settings.gpu_memory_utilization);
+  return chunks ? command + " --extra_llm_api_options trtllm.yaml" : command;
+}
+
 }  // namespace
 
 const Server kTrtllmServer = {.family = "trtllm",
                               .presets = kTrtllmPresets,
                               .fill_defaults = FillTrtllm,
                               .find_host = FindTrtllmHost,
-                              .find_position_rule = FindTrtllmPositions};
+                              .find_position_rule = FindTrtllmPositions,
+                              .settings = kTrtllmSettings,
+                              .launch_command = TrtllmCommand};
 
 }  // namespace twin

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "config/experiment.pb.h"
+#include "config/servers/launch_command.h"
 #include "config/servers/server.h"
 #include "config/servers/servers.h"
 #include "core/letter_case.h"
@@ -157,6 +158,28 @@ std::optional<PositionRule> FindVllmPositions(std::string_view policy,
   return earlier ? PositionRule::kVllmBefore0111 : PositionRule::kVllm;
 }
 
+constexpr ServerSettings kVllmSettings[] = {
+    {"vllm_v0", true, {"max_num_batched_tokens", "max_num_seqs", "max_model_len"}},
+    {"vllm_v1", true, {"max_num_batched_tokens", "max_num_seqs", "max_model_len"}}};
+
+std::string VllmCommand(const LaunchSettings& settings) {
+  std::string command =
+      fmt::format("vllm serve {} --tensor-parallel-size {}", CheckpointArgument(settings, true),
+                  settings.parallelism.tensor);
+  if (settings.parallelism.pipeline > 1)
+    command += fmt::format(" --pipeline-parallel-size {}", settings.parallelism.pipeline);
+  if (settings.weight_dtype == DType::kFp8) command += " --quantization fp8";
+  command += FlagArgument("--max-num-batched-tokens", settings.token_budget);
+  command += FlagArgument("--max-num-seqs", settings.max_num_seqs);
+  command += fmt::format(" --max-model-len {}", settings.context_tokens);
+  command += FlagArgument("--gpu-memory-utilization", settings.gpu_memory_utilization);
+  // Prefill and decode replicas take the same option: the proxy in front of them decides who
+  // prefills.
+  if (settings.separates_prefill)
+    command += R"( --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')";
+  return command;
+}
+
 }  // namespace
 
 const Server kVllmServer = {.family = "vllm",
@@ -164,7 +187,9 @@ const Server kVllmServer = {.family = "vllm",
                             .boundary_log_sd = 0.2,
                             .fill_defaults = FillVllm,
                             .find_host = FindVllmHost,
-                            .find_position_rule = FindVllmPositions};
+                            .find_position_rule = FindVllmPositions,
+                            .settings = kVllmSettings,
+                            .launch_command = VllmCommand};
 
 std::optional<ServerDecisions> DecisionsOfServer(std::string_view name) {
   const std::optional<ListedServer> found = FindServer(name);

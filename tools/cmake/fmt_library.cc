@@ -6,7 +6,7 @@
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-// What the headers declare but do not instantiate.
+// Instantiates templates that the headers only declare.
 template dragonbox::decimal_fp<float> dragonbox::to_decimal(float) noexcept;
 template dragonbox::decimal_fp<double> dragonbox::to_decimal(double) noexcept;
 template locale_ref::locale_ref(const std::locale&);

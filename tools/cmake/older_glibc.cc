@@ -51,14 +51,14 @@ extern "C" {
 [[gnu::visibility("hidden")]] double twin_hypot(double x, double y) __asm__("hypot");
 double twin_hypot(double x, double y) { return twin_first_hypot(x, y); }
 
-// Of std::random_device: bytes from the system.
+// std::random_device: bytes from the system.
 std::uint32_t arc4random() {
   std::uint32_t value = 0;
   if (getentropy(&value, sizeof(value)) != 0) std::abort();
   return value;
 }
 
-// Of the unwinder, for exceptions: where the tables of an address are.
+// The unwinder of exceptions: finds the tables of an address.
 int _dl_find_object(void* address, dl_find_object* found) noexcept {
   Object object{reinterpret_cast<std::uintptr_t>(address), found};
   return dl_iterate_phdr(&LookInto, &object) == 1 ? 0 : -1;
