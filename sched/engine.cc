@@ -117,7 +117,7 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
   policy_->Plan(builder);
   const bool asks_once = plans_per_instant_max_ > 0;
   for (std::int32_t turns = asks_once ? 0 : traits_.steps_in_flight_max;
-       turns > 0 && plan.empty() && policy_->TurnWasEmpty(); --turns) {
+       turns > 0 && plan.empty() && policy_->WantsAnotherCall(); --turns) {
     policy_->Plan(builder);
   }
   if (!plan.empty()) return true;
@@ -128,7 +128,7 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
   // A transfer that ends brings a request, or the blocks for one.
   const bool transfers = census_.arriving > 0 || !held_.empty();
   if (in_flight_ == 0 && census_.running + census_.waiting + census_.swapped > 0 && !transfers &&
-      wake_at_ == kTimeNever && !(asks_once && policy_->TurnWasEmpty())) {
+      wake_at_ == kTimeNever && !(asks_once && policy_->WantsAnotherCall())) {
     ThrowInvariant(9, plan.id, "requests are unfinished, nothing is in flight, nothing is planned");
   }
   return false;

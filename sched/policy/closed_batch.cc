@@ -8,7 +8,8 @@
 
 namespace twin {
 
-ClosedBatch::Offered ClosedBatch::Offer(StepBuilder& step, RequestId id, std::int32_t rows_max) {
+ClosedBatch::Offered ClosedBatch::TryAddRow(StepBuilder& step, RequestId id,
+                                            std::int32_t rows_max) {
   const Sequence& s = step.sequence(id);
   const bool full = static_cast<std::int32_t>(live_.size()) >= rows_max;
   // Trimmed, the original looks at the head before it counts the rows.
@@ -21,10 +22,10 @@ ClosedBatch::Offered ClosedBatch::Offer(StepBuilder& step, RequestId id, std::in
   return Offered::kTaken;
 }
 
-bool ClosedBatch::OfferFront(StepBuilder& step, OrderedQueue& waiting, std::int32_t rows_max) {
+bool ClosedBatch::TryAddFront(StepBuilder& step, OrderedQueue& waiting, std::int32_t rows_max) {
   if (waiting.empty()) return false;
   const Sequence& s = step.sequence(waiting.front());
-  const Offered offered = Offer(step, s.id, rows_max);
+  const Offered offered = TryAddRow(step, s.id, rows_max);
   if (offered == Offered::kNoRoom) return false;
   waiting.PopFront();
   if (offered == Offered::kTaken) waiting.Admitted(s);

@@ -42,11 +42,12 @@ class ClosedBatch {
   [[nodiscard]] bool running() const { return !live_.empty(); }
 
   // While the batch is formed: takes the waiting request as a further row if there are fewer than
-  // `rows_max` and its memory is free, or rejects it. REQUIRES: the next call is Offer or Begin.
-  Offered Offer(StepBuilder& step, RequestId id, std::int32_t rows_max);
+  // `rows_max` and its memory is free, or rejects it. REQUIRES: the next call is TryAddRow or
+  // Begin.
+  Offered TryAddRow(StepBuilder& step, RequestId id, std::int32_t rows_max);
   // Offers the front of the queue, which leaves the queue unless the batch is complete. False if
   // the batch is complete or the queue is empty.
-  bool OfferFront(StepBuilder& step, OrderedQueue& waiting, std::int32_t rows_max);
+  bool TryAddFront(StepBuilder& step, OrderedQueue& waiting, std::int32_t rows_max);
   // Computes the prompts of all rows.
   void Begin(StepBuilder& step);
 

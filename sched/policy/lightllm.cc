@@ -76,7 +76,7 @@ void LightllmPolicy::Remove(const Sequence& sequence) {
 
 std::optional<DecodeLimits> LightllmPolicy::DecodeStreakLimits() const {
   // Waiting requests are looked at again after some iterations.
-  if (!waiting_.empty() || !waiting_.StandsStill()) return std::nullopt;
+  if (!waiting_.empty() || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   return DecodeLimits{};
 }
 
@@ -86,7 +86,7 @@ void LightllmPolicy::Plan(StepBuilder& step) {
   } else {
     Decode(step);
   }
-  waiting_.Planned(step);
+  waiting_.ChargeStep(step);
 }
 
 // Each step since the latest prompts was an iteration that decoded.

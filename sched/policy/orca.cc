@@ -57,7 +57,7 @@ void OrcaPolicy::Remove(const Sequence& sequence) {
 
 std::optional<DecodeLimits> OrcaPolicy::DecodeStreakLimits() const {
   // With several steps in flight each has only a part of the running requests.
-  if (config_.n_workers > 1 || !waiting_.StandsStill()) return std::nullopt;
+  if (config_.n_workers > 1 || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   // The head of the queue found no slot or too few blocks, and there will not be more.
   return DecodeLimits{};
 }
@@ -82,7 +82,7 @@ void OrcaPolicy::Plan(StepBuilder& step) {
   } else {
     ScheduleAll(step, selected_);
   }
-  waiting_.Planned(step);
+  waiting_.ChargeStep(step);
 }
 
 bool OrcaPolicy::SelectHead(StepBuilder& step) {

@@ -71,7 +71,7 @@ class OrderedQueue {
     if (by_tenant()) fair_.RefundInput(s);
   }
   // The step is complete.
-  void Planned(const StepBuilder& step) {
+  void ChargeStep(const StepBuilder& step) {
     if (by_tenant()) ChargeOutputs(step);
   }
 
@@ -94,7 +94,9 @@ class OrderedQueue {
   [[nodiscard]] std::size_t Last(const StepBuilder& step, std::span<const RequestId> running) const;
 
   // True if steps that only decode leave the order of all requests as it is.
-  [[nodiscard]] bool StandsStill() const { return !by_tenant() && (!order_.preempts() || empty()); }
+  [[nodiscard]] bool OrderIsFixedWhileDecoding() const {
+    return !by_tenant() && (!order_.preempts() || empty());
+  }
 
  private:
   [[nodiscard]] std::int64_t Key(const Sequence& s) const {

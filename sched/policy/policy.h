@@ -194,7 +194,7 @@ class Policy {
   // True if the latest call planned nothing because the requests that can run were not yet due in
   // their turn. If the engine may plan more than once in an instant, it then calls again, up to
   // steps_in_flight_max times. For pipelines whose steps take turns (Sarathi, vLLM V1).
-  [[nodiscard]] virtual bool TurnWasEmpty() const { return false; }
+  [[nodiscard]] virtual bool WantsAnotherCall() const { return false; }
 
   // Asked after Plan() planned nothing: when it must be called again even if nothing happens,
   // because a delay window or a time limit ends, later than now; kTimeNever: it need not. An empty

@@ -40,7 +40,7 @@ constexpr CaseName kSarathiCaseNames[] = {{.name = "sarathi", .renamed = kSarath
                                            .renamed = kSarathiParameters}};
 
 // The context limit in force; without one nothing is too long.
-SarathiConfig Effective(SarathiConfig config) {
+SarathiConfig WithReleaseDefaults(SarathiConfig config) {
   if (config.max_model_len == 0) {
     config.max_model_len = std::numeric_limits<std::int32_t>::max();
   }
@@ -100,7 +100,7 @@ PolicyTraits SarathiConfig::Traits() const {
 }
 
 SarathiPolicy::SarathiPolicy(const SarathiConfig& config, std::int32_t blocks)
-    : config_(Effective(config)),
+    : config_(WithReleaseDefaults(config)),
       traits_(config.Traits()),
       watermark_blocks_(
           static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))),
@@ -120,7 +120,7 @@ void SarathiPolicy::Remove(const Sequence& sequence) {
 
 std::optional<DecodeLimits> SarathiPolicy::DecodeStreakLimits() const {
   // With several steps in flight each has only a part of the running requests.
-  if (traits_.steps_in_flight_max > 1 || !waiting_.StandsStill()) return std::nullopt;
+  if (traits_.steps_in_flight_max > 1 || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   // The next turn is that of the waiting requests.
   if (config_.scheduler == SarathiConfig::Scheduler::kSimpleChunking && !waiting_.empty()) {
     return std::nullopt;
@@ -147,7 +147,7 @@ void SarathiPolicy::Plan(StepBuilder& step) {
       PlanTurn(step);
       break;
   }
-  waiting_.Planned(step);
+  waiting_.ChargeStep(step);
 }
 
 void SarathiPolicy::PlanHybrid(StepBuilder& step) {

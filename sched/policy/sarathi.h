@@ -80,7 +80,7 @@ class SarathiPolicy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
   [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
-  [[nodiscard]] bool TurnWasEmpty() const override { return turn_was_empty_; }
+  [[nodiscard]] bool WantsAnotherCall() const override { return turn_was_empty_; }
 
  private:
   struct Victim {

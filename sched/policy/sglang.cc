@@ -151,7 +151,7 @@ void SglangPolicy::Plan(StepBuilder& step) {
   CheckpointChunk(step);
   MergeLastBatch();
   if (!PlanPrefill(step) && !running_.empty()) PlanDecode(step);
-  waiting_.Planned(step);
+  waiting_.ChargeStep(step);
   gauge_ = {"ratio", ratio_.value()};
 }
 
@@ -246,7 +246,7 @@ std::int64_t SglangPolicy::Clipped(std::int64_t tokens) const {
   return std::min(tokens, std::int64_t{config_.clip_max_new_tokens});
 }
 
-double SglangPolicy::Future(const Sequence& s) const {
+double SglangPolicy::ExpectedFutureTokens(const Sequence& s) const {
   const double share = s.ignore_eos ? 1.0 : ratio_.value();
   const std::int64_t left = std::max(requests_[s.id].limit - Output(s), 0);
   return static_cast<double>(Clipped(left)) * share;

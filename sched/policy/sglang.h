@@ -97,7 +97,7 @@ class SglangPolicy final : public Policy {
   void OpenPrefill(const StepBuilder& step);
   void ContinueChunked(StepBuilder& step);
   void OfferWaiting(StepBuilder& step);
-  State Offer(StepBuilder& step, RequestId id);
+  State TryAdmit(StepBuilder& step, RequestId id);
   State OfferIgnoringEnd(StepBuilder& step, RequestId id);
   void ListFutures(const StepBuilder& step, const Sequence& candidate);
   void Join(StepBuilder& step, RequestId id, const TreeHold& hit, std::int32_t tokens);
@@ -128,7 +128,7 @@ class SglangPolicy final : public Policy {
   [[nodiscard]] bool MakeFree(StepBuilder& step, std::int64_t tokens);
   [[nodiscard]] std::int64_t Clipped(std::int64_t tokens) const;
   // Tokens that a running request is expected to need yet.
-  [[nodiscard]] double Future(const Sequence& s) const;
+  [[nodiscard]] double ExpectedFutureTokens(const Sequence& s) const;
   [[nodiscard]] static std::int32_t Output(const Sequence& s) { return s.known - s.prompt_tokens; }
   [[nodiscard]] bool chunks() const { return config_.chunked_prefill_size > 0; }
 

@@ -123,7 +123,7 @@ std::optional<DecodeLimits> SglangPolicy::DecodeStreakLimits() const {
                       !(waiting_.empty() || (full_ && !config_.preempts_by_priority()));
   const bool merges = !last_batch_.empty() || last_batch_shrank_ || running_shrank_;
   const bool releases = !ended_.empty() || !releases_.empty();
-  if (admits || merges || releases || !waiting_.StandsStill()) return std::nullopt;
+  if (admits || merges || releases || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   // Below this length no request is at its limit of Enqueue() unless that is what its client asked
   // for.
   const std::int64_t shortest = std::min(LongestRequest(), cache_tokens_ - 2 * page_) - 2;

@@ -39,7 +39,7 @@ void SglangPolicy::OpenPrefill(const StepBuilder& step) {
   prefill_.chunk_left = config_.chunked_prefill_size - mixed;
   prefill_.charged = mixed;
   double future = 0;
-  for (const RequestId id : running_) future += Future(step.sequence(id));
+  for (const RequestId id : running_) future += ExpectedFutureTokens(step.sequence(id));
   prefill_.future = static_cast<double>(mixed) + future;
 }
 
@@ -66,14 +66,14 @@ void SglangPolicy::OfferWaiting(StepBuilder& step) {
     if (prefill_.batch.size() + running_.size() >= rows) full_ = true;
     if (full_ && (!config_.preempts_by_priority() || !PreemptFor(step, id))) return;
     const std::size_t before = prefill_.batch.size();
-    State state = Offer(step, id);
+    State state = TryAdmit(step, id);
     if (prefill_.batch.size() > before) ++prefill_.admitted;
     if (state == State::kNoToken) full_ = !prefill_.batch.empty() || !running_.empty();
     if (state != State::kContinue) return;
   }
 }
 
-SglangPolicy::State SglangPolicy::Offer(StepBuilder& step, RequestId id) {
+SglangPolicy::State SglangPolicy::TryAdmit(StepBuilder& step, RequestId id) {
   const Sequence& s = step.sequence(id);
   SglangRequest& request = requests_[id];
   const TreeHold hit = cache_.Match(s, s.known - 1);
@@ -219,7 +219,7 @@ bool SglangPolicy::PreemptFor(StepBuilder& step, RequestId id) {
     const std::int64_t difference = config_.Importance(s.priority) - rank.importance;
     if (difference <= config_.priority_scheduling_preemption_threshold) break;
     ++victims;
-    missing -= Future(step.sequence(rank.id));
+    missing -= ExpectedFutureTokens(step.sequence(rank.id));
     if (missing <= 0) break;
   }
   if (victims == 0 || missing > 0) return false;
@@ -230,7 +230,7 @@ bool SglangPolicy::PreemptFor(StepBuilder& step, RequestId id) {
   std::size_t left = running_.size();
   const auto first = static_cast<std::ptrdiff_t>(prefill_.preempted.size());
   for (const Rank& rank : ranks_) {
-    prefill_.future -= Future(step.sequence(rank.id));
+    prefill_.future -= ExpectedFutureTokens(step.sequence(rank.id));
     Release(step, rank.id, --left);
     std::erase(running_, rank.id);
     prefill_.preempted.push_back(rank.id);

@@ -57,8 +57,10 @@ class SglangQueue {
   void Erase(const Sequence& s, const SglangRequest& request);
 
   // As OrderedQueue's.
-  void Planned(const StepBuilder& step) { ordered_.Planned(step); }
-  [[nodiscard]] bool StandsStill() const { return ordered_.StandsStill(); }
+  void ChargeStep(const StepBuilder& step) { ordered_.ChargeStep(step); }
+  [[nodiscard]] bool OrderIsFixedWhileDecoding() const {
+    return ordered_.OrderIsFixedWhileDecoding();
+  }
   // REQUIRES: ordered().
   [[nodiscard]] bool Before(const Sequence& a, const Sequence& b) const {
     return ordered_.Before(a, b);

@@ -13,7 +13,7 @@ namespace {
 constexpr CaseName kSplitFuseCaseNames[] = {{.name = "splitfuse"}, {.name = "mii_splitfuse"}};
 
 // The context limit in force; without one nothing is too long.
-SplitFuseConfig Effective(SplitFuseConfig config) {
+SplitFuseConfig WithReleaseDefaults(SplitFuseConfig config) {
   if (config.max_length == 0) config.max_length = std::numeric_limits<std::int32_t>::max();
   return config;
 }
@@ -40,7 +40,7 @@ PolicyTraits SplitFuseConfig::Traits() const {
 }
 
 SplitFusePolicy::SplitFusePolicy(const SplitFuseConfig& config)
-    : config_(Effective(config)),
+    : config_(WithReleaseDefaults(config)),
       traits_(config.Traits()),
       fresh_(config.order.value_or(OrderConfig{})) {
   // Usual sizes from the start: some lists reach their largest size only after many passes.
@@ -81,7 +81,8 @@ void SplitFusePolicy::StepReturned(const StepPlan& plan) {
 
 std::optional<DecodeLimits> SplitFusePolicy::DecodeStreakLimits() const {
   const bool decodes_alone = decoding_.empty() && started_.empty() && fresh_.empty() &&
-                             arrived_.empty() && flushes_.empty() && fresh_.StandsStill();
+                             arrived_.empty() && flushes_.empty() &&
+                             fresh_.OrderIsFixedWhileDecoding();
   return decodes_alone ? std::optional(DecodeLimits{}) : std::nullopt;
 }
 
@@ -98,7 +99,7 @@ void SplitFusePolicy::Plan(StepBuilder& step) {
   // Blocks of finished requests become free after this pass's decision.
   for (const RequestId id : flushes_) step.Release(id);
   flushes_.clear();
-  fresh_.Planned(step);
+  fresh_.ChargeStep(step);
 }
 
 void SplitFusePolicy::TakeArrivals(StepBuilder& step) {

@@ -59,7 +59,7 @@ void StaticPolicy::CollectReleases(std::vector<RequestId>& finished) {
 }
 
 std::optional<DecodeLimits> StaticPolicy::DecodeStreakLimits() const {
-  if (!waiting_.StandsStill()) return std::nullopt;
+  if (!waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }
 
@@ -67,11 +67,11 @@ void StaticPolicy::Plan(StepBuilder& step) {
   if (batch_.running()) {
     batch_.Decode(step);
   } else {
-    while (batch_.OfferFront(step, waiting_, config_.max_batch_size)) {
+    while (batch_.TryAddFront(step, waiting_, config_.max_batch_size)) {
     }
     batch_.Begin(step);
   }
-  waiting_.Planned(step);
+  waiting_.ChargeStep(step);
 }
 
 }  // namespace twin

@@ -87,7 +87,7 @@ void TgiRouter::Plan(StepBuilder& step) {
   const bool joins = !joining_.empty();
   if (!joins || options_.chunks_prefills) ContinueBatch(step);
   ScheduleJoining(step);
-  waiting_.Planned(step);
+  waiting_.ChargeStep(step);
   waiting_tokens_ = joins ? 1 : std::min(waiting_tokens_ + 1, options_.max_waiting_tokens);
   decode_is_due_ = joins && interrupts;
   last_step_requests_ = static_cast<std::int32_t>(step.plan().work.size());
@@ -96,7 +96,7 @@ void TgiRouter::Plan(StepBuilder& step) {
 std::optional<DecodeLimits> TgiRouter::DecodeStreakLimits() const {
   // Without chunking every decode is counted, until the count makes no difference.
   const bool counts = !options_.chunks_prefills && waiting_tokens_ < options_.max_waiting_tokens;
-  if (!waiting_.empty() || counts || !waiting_.StandsStill()) return std::nullopt;
+  if (!waiting_.empty() || counts || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   return DecodeLimits{};
 }
 

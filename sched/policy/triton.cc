@@ -113,13 +113,13 @@ void TritonPolicy::CollectReleases(std::vector<RequestId>& finished) {
 }
 
 std::optional<DecodeLimits> TritonPolicy::DecodeStreakLimits() const {
-  if (instances_.size() > 1 || !levels_.front().StandsStill()) return std::nullopt;
+  if (instances_.size() > 1 || !levels_.front().OrderIsFixedWhileDecoding()) return std::nullopt;
   return DecodeLimits{};  // until the first of the batch ends, even if requests wait
 }
 
 void TritonPolicy::Plan(StepBuilder& step) {
   PlanBatch(step);
-  levels_.front().Planned(step);
+  levels_.front().ChargeStep(step);
 }
 
 void TritonPolicy::PlanBatch(StepBuilder& step) {
@@ -138,7 +138,7 @@ void TritonPolicy::PlanBatch(StepBuilder& step) {
   const Decision decision = Decide(step);
   if (decision.requests == 0) return;
   reason_.value = static_cast<double>(decision.reason);
-  Form(step, *idle, decision.requests);
+  FormBatch(step, *idle, decision.requests);
 }
 
 TritonPolicy::Decision TritonPolicy::Decide(const StepBuilder& step) {
@@ -185,9 +185,9 @@ TimePoint TritonPolicy::OldestInOrder(const StepBuilder& step, std::int32_t requ
   return oldest;
 }
 
-void TritonPolicy::Form(StepBuilder& step, Instance& instance, std::int32_t requests) {
+void TritonPolicy::FormBatch(StepBuilder& step, Instance& instance, std::int32_t requests) {
   for (OrderedQueue& level : levels_) {
-    while (instance.batch.OfferFront(step, level, requests)) --waiting_;
+    while (instance.batch.TryAddFront(step, level, requests)) --waiting_;
     if (!level.empty()) break;
   }
   instance.batch.Begin(step);

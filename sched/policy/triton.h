@@ -103,7 +103,7 @@ class TritonPolicy final : public Policy {
   // The first arrival among the first `requests` of the queue.
   [[nodiscard]] TimePoint OldestArrival(const StepBuilder& step, std::int32_t requests);
   [[nodiscard]] TimePoint OldestInOrder(const StepBuilder& step, std::int32_t requests);
-  void Form(StepBuilder& step, Instance& instance, std::int32_t requests);
+  void FormBatch(StepBuilder& step, Instance& instance, std::int32_t requests);
 
   TritonConfig config_;
   PolicyTraits traits_;

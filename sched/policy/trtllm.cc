@@ -66,11 +66,11 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
   }
   SelectBatch(step);
   ScheduleBatch(step);
-  waiting_.Planned(step);
+  waiting_.ChargeStep(step);
 }
 
 std::optional<DecodeLimits> TrtllmPolicy::DecodeStreakLimits() const {
-  if (config_.speculation.on() || !waiting_.StandsStill()) return std::nullopt;
+  if (config_.speculation.on() || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   // A waiting request that did not fit found too few blocks, and there will be no more: a decode
   // takes only blocks that were counted before. One that fits and has no tokens must fit again, or
   // MAX_UTILIZATION pauses a request after it.

@@ -114,7 +114,7 @@ std::optional<DecodeLimits> VllmV0Policy::DecodeStreakLimits() const {
       config_.speculation.on()) {
     return std::nullopt;
   }
-  if (!swapped_.empty() || !waiting_.StandsStill()) return std::nullopt;
+  if (!swapped_.empty() || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   // Waiting requests did not fit into the blocks or the batch, and there will be no more room.
   return DecodeLimits{.free_blocks_min = 1};
 }
@@ -133,7 +133,7 @@ void VllmV0Policy::Plan(StepBuilder& step) {
   }
   // Victims were collected latest first: the earliest ends up at the head.
   for (const RequestId id : preempted_) waiting_.PushPreempted(step.sequence(id));
-  waiting_.Planned(step);
+  waiting_.ChargeStep(step);
   for (const RequestId id : swapped_out_) swapped_.PushBack(id);
 }
 
@@ -182,7 +182,7 @@ void VllmV0Policy::ForcePreemptions(StepBuilder& step) {
     const Sequence& s = step.sequence(head);
     const std::int32_t blocks = step.pool().BlocksFor(s.known) + watermark_blocks_;
     while (!by_priority_.empty() && before(head, by_priority_.back())) {
-      if (blocks <= step.pool().free() && Affordable(s.known)) break;
+      if (blocks <= step.pool().free() && FitsBudget(s.known)) break;
       const RequestId victim = by_priority_.back();
       by_priority_.pop_back();
       --sequences_;
@@ -284,7 +284,7 @@ void VllmV0Policy::SwappedPass(StepBuilder& step) {
       if (!alone || blocks > step.pool().free()) break;
     }
     const std::int32_t tokens = s.decodes ? 1 : PrefillTokens(s);
-    if (tokens == 0 || !Affordable(tokens)) break;
+    if (tokens == 0 || !FitsBudget(tokens)) break;
     swapped_.PopFront();
     CHECK(step.SwapIn(id));
     TakeSlots(step, s);
@@ -311,7 +311,7 @@ void VllmV0Policy::WaitingPass(StepBuilder& step) {
       continue;
     }
     if (blocks > step.pool().free()) break;
-    if (tokens == 0 || !Affordable(tokens)) break;
+    if (tokens == 0 || !FitsBudget(tokens)) break;
     waiting_.PopFront();
     waiting_.Admitted(s);
     step.Admit(id);
@@ -355,7 +355,7 @@ std::int32_t VllmV0Policy::PrefillTokens(const Sequence& s) const {
   return std::min(tokens, config_.max_num_batched_tokens - tokens_);
 }
 
-bool VllmV0Policy::Affordable(std::int32_t tokens) const {
+bool VllmV0Policy::FitsBudget(std::int32_t tokens) const {
   return tokens_ + tokens <= config_.max_num_batched_tokens && sequences_ < config_.max_num_seqs;
 }
 

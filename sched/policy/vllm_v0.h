@@ -112,7 +112,7 @@ class VllmV0Policy final : public Policy {
   void ForgetSlots(RequestId id);
   [[nodiscard]] bool VerifiesDrafts() const;
   [[nodiscard]] std::int32_t PrefillTokens(const Sequence& s) const;
-  [[nodiscard]] bool Affordable(std::int32_t tokens) const;
+  [[nodiscard]] bool FitsBudget(std::int32_t tokens) const;
   void Charge(std::int32_t tokens);
   void Issue(StepBuilder& step, const Grants& grants) const;
   void Run(const Grants& grants);

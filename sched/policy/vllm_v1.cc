@@ -33,7 +33,7 @@ VllmV1Rules RulesOf(const VllmV1Config& config) {
 
 // The limits in force. Parameters that a release does not have are set to where they change
 // nothing. Before 0.33.0 the interval between prefills applies to data-parallel engines alone.
-VllmV1Config Effective(VllmV1Config config) {
+VllmV1Config WithReleaseDefaults(VllmV1Config config) {
   if (config.release < VllmV1Release::k0_33_0) config.prefill_schedule_interval = 1;
   if (config.release < VllmV1Release::k0_31_0) {
     config.long_prefill_token_threshold_adaptive = false;
@@ -105,7 +105,7 @@ void VllmV1Config::ValidateStartUp() const {
 }
 
 PolicyTraits VllmV1Config::Traits() const {
-  const VllmV1Config config = Effective(*this);
+  const VllmV1Config config = WithReleaseDefaults(*this);
   const bool fronts_keyless = release >= VllmV1Release::k0_24_0;
   PolicyTraits traits;
   traits.name = kName;
@@ -138,7 +138,7 @@ PolicyTraits VllmV1Config::Traits() const {
 }
 
 VllmV1Policy::VllmV1Policy(const VllmV1Config& config, std::int32_t blocks)
-    : config_(Effective(config)),
+    : config_(WithReleaseDefaults(config)),
       rules_(RulesOf(config)),
       traits_(config.Traits()),
       draft_slots_(rules_.counts_draft_slots ? config_.speculation.draft_slots() : 0),
@@ -169,7 +169,7 @@ std::optional<DecodeLimits> VllmV1Policy::DecodeStreakLimits() const {
                       static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
   // The cadence of prefills counts steps.
   if (admits || config_.prefill_schedule_interval > 1 || config_.speculation.on() ||
-      takes_turns() || !waiting_.StandsStill()) {
+      takes_turns() || !waiting_.OrderIsFixedWhileDecoding()) {
     return std::nullopt;
   }
   // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
@@ -208,12 +208,12 @@ void VllmV1Policy::PlanCall(StepBuilder& step) {
             .input = config_.max_num_batched_tokens,
             .threshold = Threshold(),
             .held = HoldsPrefill(step)};
-  if (waiting_.order().preempts()) GiveWay(step);
+  if (waiting_.order().preempts()) PreemptForQueueHead(step);
   RunningPass(step, call);
   call.pads = rules_.pads_lone_tokens && config_.speculation.on() && !call.prefill;
   call.decodes = !step.plan().work.empty();
   if (!call.preempted) WaitingPass(step, call);
-  waiting_.Planned(step);
+  waiting_.ChargeStep(step);
   if (!step.plan().work.empty()) {
     ++steps_with_work_;
     if (call.prefill) latest_prefill_step_ = steps_with_work_;
@@ -249,7 +249,7 @@ std::int32_t VllmV1Policy::TokensWanted(const Sequence& s, const Call& call) con
   return std::min(tokens, config_.max_model_len - 1 - s.computed);
 }
 
-std::int32_t VllmV1Policy::Covered(std::int32_t tokens) const {
+std::int32_t VllmV1Policy::TokensNeedingBlocks(std::int32_t tokens) const {
   const std::int32_t lookahead = config_.speculation.lookahead_tokens();
   return lookahead == 0 ? tokens : std::min(tokens + lookahead, config_.max_model_len);
 }
@@ -296,7 +296,7 @@ void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
       ++i;
       continue;
     }
-    const std::int32_t covered = Covered(s.computed + tokens);
+    const std::int32_t covered = TokensNeedingBlocks(s.computed + tokens);
     if (!step.Grow(s, covered) && MakeRoom(step, call, id, covered, i) == Room::kSelfPreempted) {
       if (rules_.self_preemption_goes_on && !waiting_.first_come_first_served()) continue;
       break;
@@ -308,7 +308,7 @@ void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
 }
 
 // Preempts while the head of the queue comes before a running request and lacks a place or memory.
-void VllmV1Policy::GiveWay(StepBuilder& step) {
+void VllmV1Policy::PreemptForQueueHead(StepBuilder& step) {
   const KvPool& pool = step.pool();
   while (!waiting_.empty() && !running_.empty()) {
     const Sequence& head = step.sequence(waiting_.front());
@@ -401,7 +401,7 @@ VllmV1Policy::Admission VllmV1Policy::TryAdmit(StepBuilder& step, Call& call, Re
   if (whole_or_none && tokens > budget) return Admission::kStop;
   tokens = std::min(tokens, budget);
   const bool looks_ahead = rules_.lookahead_at_admission || base > 0;
-  const std::int32_t covered = looks_ahead ? Covered(base + tokens) : base + tokens;
+  const std::int32_t covered = looks_ahead ? TokensNeedingBlocks(base + tokens) : base + tokens;
 
   const std::int32_t taken =
       hit.free_blocks - hit.blocks + (running_.empty() ? 0 : watermark_blocks_);

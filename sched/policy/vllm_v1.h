@@ -121,7 +121,7 @@ class VllmV1Policy final : public Policy {
   void StepReturned(const StepPlan& plan) override;
   void Plan(StepBuilder& step) override;
   [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
-  [[nodiscard]] bool TurnWasEmpty() const override { return turn_was_empty_; }
+  [[nodiscard]] bool WantsAnotherCall() const override { return turn_was_empty_; }
 
  private:
   // State of a pipeline whose requests take turns.
@@ -161,13 +161,13 @@ class VllmV1Policy final : public Policy {
   enum class Room : std::uint8_t { kMade, kSelfPreempted };
   Room MakeRoom(StepBuilder& step, Call& call, RequestId id, std::int32_t tokens,
                 std::size_t& index);
-  void GiveWay(StepBuilder& step);
+  void PreemptForQueueHead(StepBuilder& step);
   void Preempt(StepBuilder& step, std::size_t index);
   [[nodiscard]] std::int32_t Threshold() const;
   [[nodiscard]] bool HoldsPrefill(const StepBuilder& step) const;
   [[nodiscard]] std::int32_t TokensWanted(const Sequence& s, const Call& call) const;
   // Tokens for which a sequence needs blocks once `tokens` are computed.
-  [[nodiscard]] std::int32_t Covered(std::int32_t tokens) const;
+  [[nodiscard]] std::int32_t TokensNeedingBlocks(std::int32_t tokens) const;
   // Drafts of padding for a request to be admitted of which `base` tokens are in the cache.
   [[nodiscard]] std::int32_t Padding(const Call& call, const Sequence& s, std::int32_t base) const;
   void Issue(StepBuilder& step, Call& call, const Sequence& s, std::int32_t tokens);

@@ -189,7 +189,7 @@ class AskedPolicy final : public Policy {
     inner_->UpdateTree(plan, blocks);
   }
   void Idle() override { inner_->Idle(); }
-  [[nodiscard]] bool TurnWasEmpty() const override { return inner_->TurnWasEmpty(); }
+  [[nodiscard]] bool WantsAnotherCall() const override { return inner_->WantsAnotherCall(); }
   [[nodiscard]] TimePoint WakeAt() const override { return inner_->WakeAt(); }
 
  private:
