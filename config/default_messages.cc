@@ -3,7 +3,6 @@
 #include <google/protobuf/message.h>
 
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "config/experiment.pb.h"

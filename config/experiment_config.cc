@@ -196,8 +196,7 @@ void ValidateWorkload(const ExperimentConfig& config) {
     if (emulated->output) ValidateInteger("world.emulated.output", *emulated->output);
   }
   // In worlds that take live requests, the workload is validated only where it is used.
-  const bool may_serve = !IsSimulated(config.world);
-  if (may_serve && config.workload == WorkloadConfig{}) return;
+  if (TakesLiveRequests(config.world) && config.workload == WorkloadConfig{}) return;
   Validate(config.workload);
 }
 

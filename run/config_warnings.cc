@@ -10,13 +10,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "config/profile_folder.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/random.h"
+#include "sched/policy/vllm_v1.h"
 #include "traces/integer_sampler.h"
 
 namespace twin::run {
@@ -122,9 +122,8 @@ void WarnOfDefaults(const ExperimentConfig& config, std::vector<std::string>& wa
         "cost {{ profile {{}} }} takes the measurements",
         device));
   }
-  const PolicyTraits policy = TraitsOf(config.policy);
-  if (policy.name != "vllm_v1" || policy.overlaps_own_steps) return;
-  if (config.system.parallelism.pipeline > 1) return;
+  const auto* const v1 = config.policy.If<VllmV1Config>();
+  if (v1 == nullptr || v1->async_scheduling || config.system.parallelism.pipeline > 1) return;
   if (sim::TraitsOf(config.cost).is_measured && config.own_policy == nullptr &&
       open("policy.vllm_v1.async_scheduling") && open("system.server")) {
     warnings.push_back(

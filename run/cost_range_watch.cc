@@ -41,7 +41,6 @@ std::int64_t PlannedTokens(const Deployment& alike) {
 }  // namespace
 
 CostRangeWatch::CostRangeWatch(const Deployment& deployment) {
-  model_ = sim::TraitsOf(deployment.config.cost).name;
   if (deployment.groups.empty()) Add(deployment);
   for (const Deployment& group : deployment.groups) Add(group);
 }
@@ -51,6 +50,10 @@ void CostRangeWatch::Add(const Deployment& alike) {
   replicas_.insert(replicas_.end(), static_cast<std::size_t>(alike.config.system.replicas),
                    replica);
   const StepTotals largest = LargestStep(alike);
+  // Groups may have cost models of different kinds; the first that has a range is named.
+  if (!replica.cost->Covers(largest) && model_.empty()) {
+    model_ = sim::TraitsOf(alike.config.cost).name;
+  }
   needed_ = needed_ || !replica.cost->Covers(largest) ||
             LimitOf(alike.traits.tokens_per_step_max) > replica.planned_tokens;
 }

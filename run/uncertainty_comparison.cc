@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string_view>
-#include <variant>
 
 #include "core/input_error.h"
 #include "core/statistics.h"

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <variant>
 
 #include "config/servers/servers.h"
-#include "core/check.h"
 #include "core/input_error.h"
 #include "sched/policy/registry.h"
 

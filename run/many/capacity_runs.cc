@@ -7,7 +7,6 @@
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <variant>
 
 #include "core/input_error.h"
 #include "core/number_text.h"

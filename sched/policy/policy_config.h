@@ -41,8 +41,8 @@ std::vector<PolicyCase> PolicyCases();
 // to the model and ResolveContext has not been called.
 std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfig& kv);
 
-// Throws InputError (usage), "policy.FIELD: what is wrong, what is allowed", if the policy cannot
-// decide anything with the config.
+// Throws InputError (usage), "policy.FIELD: what is wrong, what is allowed", if fields do not fit
+// each other. The range of each field: CheckRanges() (config/policy_params.h).
 void Validate(const PolicyConfig& config);
 
 // Validate, and what the policy's own system refuses at its start.

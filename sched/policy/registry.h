@@ -85,9 +85,14 @@ template <class Any, class Visit>
 auto VisitPolicy(Any& config, Visit&& visit) {
   using Result = decltype(visit(std::declval<VllmV1Config&>()));
   if constexpr (std::is_void_v<Result>) {
+    bool known = false;
     ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
-      if (auto* const held = config.template If<typename Entry::Config>()) visit(*held);
+      if (auto* const held = config.template If<typename Entry::Config>()) {
+        visit(*held);
+        known = true;
+      }
     });
+    CHECK(known);
   } else {
     std::optional<Result> result;
     ForEachPolicy([&]<class Entry>(Entry /*entry*/) {

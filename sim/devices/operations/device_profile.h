@@ -12,7 +12,7 @@
 namespace twin::sim {
 
 // A part that is empty leaves its model with the closed form from the data sheet and with wide
-// intervals. config/profile_file.h reads profiles.
+// intervals. config/profile_folder.h reads profiles.
 struct DeviceProfile {
   GemmProfile gemm;
   MoeProfile moe;
