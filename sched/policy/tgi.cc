@@ -1,6 +1,5 @@
 #include "sched/policy/tgi.h"
 
-
 #include <algorithm>
 #include <cmath>
 
