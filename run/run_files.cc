@@ -12,9 +12,9 @@
 #include "config/record_file.h"
 #include "run/deployed_groups.h"
 #include "run/record/csv_columns.h"
-#include "run/record/table_rows.h"
 #include "run/record/request_tracker.h"
 #include "run/record/series.h"
+#include "run/record/table_rows.h"
 #include "run/run_directory.h"
 #include "run/version.h"
 
