@@ -195,7 +195,7 @@ def check_tree(root):
 
 def self_test():
     """Plants one violation of each rule; each must be found, and nothing else."""
-    head = "// What it is for.\n#pragma once\n"
+    head = "// The purpose.\n#pragma once\n"
     planted = {
         "core/a.h": (head + '#include "sched/engine.h"\n', "core must not include sched"),
         "sim/world/a.cc": ('#include "tests/support/a.h"\n', "sim/world must not include tests"),
@@ -205,7 +205,7 @@ def self_test():
         "run/a.cc": ('#include "run/real/a.h"\n', "run must not include run/real"),
         "apps/a.cc": ('#include "config/record.pb.h"\n', "stay in config"),
         "core/b.h": ("#pragma once\n", "purpose"),
-        "core/c.h": ("// What it is for.\n", "lacks #pragma once"),
+        "core/c.h": ("// The purpose.\n", "lacks #pragma once"),
         "core/d.cc": ("// " + "x" * 98 + "\n", "columns"),
         "core/e.cc": ("void F() {\n" + "  G();\n" * 69 + "}\n", "function has 71 lines"),
         "core/f.h": (head + "\n" * 300, "file has 302 lines"),

@@ -411,7 +411,7 @@ TEST_F(ExperimentConfigTest, ReadsAHardwareFileByPath) {
       ErrorOf("small.textproto", {"system.hardware=" + (folder_ / "box.textproto").string()}),
       HasSubstr("box.textproto"));
   const std::string text =
-      ReadTextFile(fs::path(TWIN_SOURCE_DIR) / "sim" / "hardware" / "l40s.textproto");
+      ReadTextFile(fs::path(TWIN_SOURCE_DIR) / "sim" / "devices" / "hardware" / "l40s.textproto");
   Write("box.textproto", text);
   EXPECT_EQ(ReadHardwareFile(folder_ / "box.textproto"), HardwarePreset("l40s"));
 }
