@@ -18,6 +18,10 @@ struct CommandOutcome {
   [[nodiscard]] bool wrote_one_line() const {
     return !err.empty() && err.find('\n') == err.size() - 1;
   }
+  // The program was built without the command (TWIN_EXEC, TWIN_SERVING).
+  [[nodiscard]] bool needs_another_build() const {
+    return err.find("which was built with -D") != std::string::npos;
+  }
 };
 
 // One call of twinserve in a folder of its own choice. Its outputs go to files below the system's

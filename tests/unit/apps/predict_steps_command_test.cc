@@ -154,6 +154,7 @@ TEST_F(PredictStepsCommandTest, BreaksAStepDown) {
 // Decode steps that take as long as predicted, but for a gap that is 1 ms longer, are explained by
 // the gap; collectives do not occur, and nothing is fitted to the step that is held out.
 TEST_F(PredictStepsCommandTest, FitFindsTheGapOfRecordedSteps) {
+  if (Run({"fit"}).needs_another_build()) GTEST_SKIP() << "no fit";
   std::string table = "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens\n";
   for (int n = 1; n <= 128; ++n)
     table += std::to_string(n) + "," + std::to_string(1000 * n) + ",0,0\n";
@@ -195,6 +196,7 @@ TEST_F(PredictStepsCommandTest, HeatIsFromZeroToOne) {
 // moves, and its steps take as much longer. 40 steps of each size count beside 5 without any error:
 // 40 / 45 ln 1.05 = 0.0434.
 TEST_F(PredictStepsCommandTest, RatiosOfAModelMoveItsStepsAndNoTerm) {
+  if (Run({"fit"}).needs_another_build()) GTEST_SKIP() << "no fit";
   const std::string header = "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens";
   const std::vector<int> sizes = {8, 16, 32, 64};
   std::string steps;
@@ -245,6 +247,7 @@ TEST_F(PredictStepsCommandTest, RatiosOfAModelMoveItsStepsAndNoTerm) {
 
 // Terms without a single step to fit were once written as fitted, with the narrowest spread.
 TEST_F(PredictStepsCommandTest, StepsThatCannotBeFittedAreRefusedWithTheirFile) {
+  if (Run({"fit"}).needs_another_build()) GTEST_SKIP() << "no fit";
   const auto refusal = [this](const std::string& sets, const std::string& steps) {
     Write("steps.csv", steps);
     Write("sets.csv", "file,model,tensor,use\nsteps.csv," + sets + "\n");
@@ -271,6 +274,7 @@ TEST_F(PredictStepsCommandTest, StepsThatCannotBeFittedAreRefusedWithTheirFile) 
 
 // A hundred steps say how far a model's recordings are off on average; one does not.
 TEST_F(PredictStepsCommandTest, AFewStepsMakeNoModelSure) {
+  if (Run({"fit"}).needs_another_build()) GTEST_SKIP() << "no fit";
   Write("steps.csv",
         "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens,iter_us\n8,800,0,0,11000\n");
   Write("sets.csv", "file,model,tensor,use\nsteps.csv,qwen3-14b,1,fit\n");
