@@ -82,7 +82,8 @@ void RequireKnownNames(const CLI::App& app, std::span<const std::string> argumen
   std::string where = "twinserve";
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    if (argument == "--") return;
+    // A command that this program lacks says so, whatever its options are.
+    if (argument == "--" || command->get_allow_extras()) return;
     const bool is_number = argument.size() > 1 && std::isdigit(argument[1]) != 0;
     if (argument.starts_with('-') && argument.size() > 1 && !is_number) {
       const std::size_t equals = argument.find('=');
