@@ -83,4 +83,16 @@ class AnyConfig {
   std::unique_ptr<Base> held_;
 };
 
+// Returns visit(struct) of the struct that `config`, an AnyConfig, holds. REQUIRES (CHECKed): it is
+// one of `Config, Others...`.
+template <class Config, class... Others, class Any, class Visit>
+auto VisitConfig(Any& config, Visit&& visit) {
+  if constexpr (sizeof...(Others) == 0) {
+    return visit(config.template Get<Config>());
+  } else {
+    if (auto* const held = config.template If<Config>()) return visit(*held);
+    return VisitConfig<Others...>(config, visit);
+  }
+}
+
 }  // namespace twin

@@ -49,13 +49,11 @@ void CostRangeWatch::Add(const Deployment& alike) {
   const Replica replica{.cost = alike.cost.get(), .planned_tokens = PlannedTokens(alike)};
   replicas_.insert(replicas_.end(), static_cast<std::size_t>(alike.config.system.replicas),
                    replica);
-  const StepTotals largest = LargestStep(alike);
+  const bool covered = replica.cost->Covers(LargestStep(alike));
   // Groups may have cost models of different kinds; the first that has a range is named.
-  if (!replica.cost->Covers(largest) && model_.empty()) {
-    model_ = sim::TraitsOf(alike.config.cost).name;
-  }
-  needed_ = needed_ || !replica.cost->Covers(largest) ||
-            LimitOf(alike.traits.tokens_per_step_max) > replica.planned_tokens;
+  if (!covered && model_.empty()) model_ = sim::TraitsOf(alike.config.cost).name;
+  needed_ =
+      needed_ || !covered || LimitOf(alike.traits.tokens_per_step_max) > replica.planned_tokens;
 }
 
 void CostRangeWatch::Report(RunControl& control) const {

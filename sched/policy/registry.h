@@ -16,11 +16,7 @@
 //   speculation                 optional: the member that SetSpeculation sets
 #pragma once
 
-#include <optional>
-#include <type_traits>
-#include <utility>
-
-#include "core/check.h"
+#include "core/any_config.h"
 #include "sched/policy/distserve.h"
 #include "sched/policy/fastserve.h"
 #include "sched/policy/lightllm.h"
@@ -80,29 +76,14 @@ void ForEachPolicy(Visit&& visit) {
   ForEachPolicy(Policies{}, visit);
 }
 
-// Calls visit(struct) with the struct that `config`, a PolicyConfig, holds, and returns the result.
+// Returns visit(struct) of the struct that `config`, a PolicyConfig, holds.
+template <class... Entries, class Any, class Visit>
+auto VisitPolicy(PolicyRegistry<Entries...> /*registry*/, Any& config, Visit&& visit) {
+  return VisitConfig<typename Entries::Config...>(config, visit);
+}
 template <class Any, class Visit>
 auto VisitPolicy(Any& config, Visit&& visit) {
-  using Result = decltype(visit(std::declval<VllmV1Config&>()));
-  if constexpr (std::is_void_v<Result>) {
-    bool known = false;
-    ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
-      if (auto* const held = config.template If<typename Entry::Config>()) {
-        visit(*held);
-        known = true;
-      }
-    });
-    CHECK(known);
-  } else {
-    std::optional<Result> result;
-    ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
-      if (auto* const held = config.template If<typename Entry::Config>()) {
-        result.emplace(visit(*held));
-      }
-    });
-    CHECK(result.has_value());
-    return *std::move(result);
-  }
+  return VisitPolicy(Policies{}, config, visit);
 }
 
 }  // namespace twin

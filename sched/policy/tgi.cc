@@ -18,10 +18,6 @@ std::int32_t TokensHeld(const Sequence& s) { return s.prompt_tokens + s.max_outp
 
 }  // namespace
 
-void RequireTgiOptions(std::string_view policy, const TgiRouterOptions& options) {
-  if (options.order) options.order->ValidateWithoutPreemption(policy);
-}
-
 PolicyTraits TgiTraits(std::string_view policy, const TgiRouterOptions& options) {
   PolicyTraits traits;
   traits.name = policy;

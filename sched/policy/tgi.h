@@ -55,8 +55,6 @@ struct TgiRouterOptions {
   std::optional<OrderConfig> order = {};     // of admission, not TGI's
 };
 
-// Throws InputError (usage), naming the field of `policy`.
-void RequireTgiOptions(std::string_view policy, const TgiRouterOptions& options);
 PolicyTraits TgiTraits(std::string_view policy, const TgiRouterOptions& options);
 
 class TgiRouter : public Policy {

@@ -14,7 +14,9 @@ constexpr CaseName kTgiV2CaseNames[] = {{.name = "tgi", .renamed = kTgiV2Paramet
 
 std::span<const CaseName> TgiV2Config::CaseNames() { return kTgiV2CaseNames; }
 
-void TgiV2Config::Validate() const { RequireTgiOptions(kName, Options()); }
+void TgiV2Config::Validate() const {
+  if (order) order->ValidateWithoutPreemption(kName);
+}
 
 TgiRouterOptions TgiV2Config::Options() const {
   return {.max_batch_prefill_tokens = max_batch_prefill_tokens,

@@ -16,7 +16,7 @@ constexpr CaseName kTgiV3CaseNames[] = {
 std::span<const CaseName> TgiV3Config::CaseNames() { return kTgiV3CaseNames; }
 
 void TgiV3Config::Validate() const {
-  RequireTgiOptions(kName, Options());
+  if (order) order->ValidateWithoutPreemption(kName);
   RequireField(!prefix_caching || prefill_chunking, "tgi_v3.prefix_caching", prefix_caching,
                "must be false without prefill_chunking");
 }

@@ -1,6 +1,5 @@
 #include "sim/cost/registry.h"
 
-#include "core/check.h"
 #include "sim/cost/fitted_cost.h"
 #include "sim/cost/roofline_cost.h"
 #include "sim/devices/profile_cost.h"
@@ -33,17 +32,14 @@ struct Maker {
   }
 };
 
-// Calls visit(settings) with the settings that `config`, a CostConfig, holds.
+// Returns visit(settings) of the settings that `config`, a CostConfig, holds.
+template <class... Configs, class Any, class Visit>
+auto VisitCost(CostRegistry<Configs...> /*registry*/, Any& config, Visit&& visit) {
+  return VisitConfig<Configs...>(config, visit);
+}
 template <class Any, class Visit>
-void VisitCost(Any& config, Visit visit) {
-  bool known = false;
-  ForEachCost([&]<class Config>(const Config& /*default*/) {
-    if (auto* const held = config.template If<Config>()) {
-      visit(*held);
-      known = true;
-    }
-  });
-  CHECK(known);
+auto VisitCost(Any& config, Visit&& visit) {
+  return VisitCost(Costs{}, config, visit);
 }
 
 }  // namespace
@@ -57,9 +53,7 @@ std::vector<CostConfig> DefaultCostConfigs() {
 }
 
 CostTraits TraitsOf(const CostConfig& config) {
-  CostTraits traits;
-  VisitCost(config, [&](const auto& held) { traits = held.kCostTraits; });
-  return traits;
+  return VisitCost(config, [](const auto& held) { return held.kCostTraits; });
 }
 
 void Resolve(CostConfig& config, const CostContext& context) {
@@ -75,41 +69,31 @@ void SetDraw(CostConfig& config, std::uint64_t draw) {
 }
 
 std::uint64_t DrawOf(const CostConfig& config) {
-  std::uint64_t draw = 0;
-  VisitCost(config, [&draw](const auto& held) {
-    if constexpr (requires { held.draw_seed; }) draw = held.draw_seed;
+  return VisitCost(config, [](const auto& held) -> std::uint64_t {
+    if constexpr (requires { held.draw_seed; }) return held.draw_seed;
+    return 0;
   });
-  return draw;
 }
 
 const BoundaryProfile* MeasuredBoundary(const CostConfig& config) {
-  const BoundaryProfile* boundary = nullptr;
-  VisitCost(config, [&boundary](const auto& held) {
-    if constexpr (requires { held.boundary(); }) boundary = held.boundary();
+  return VisitCost(config, [](const auto& held) -> const BoundaryProfile* {
+    if constexpr (requires { held.boundary(); }) return held.boundary();
+    return nullptr;
   });
-  return boundary;
 }
 
 std::string EstimatedPartsWarning(const CostConfig& config) {
-  std::string warning;
-  VisitCost(config, [&warning](const auto& held) {
-    if constexpr (requires { held.EstimatedPartsWarning(); }) {
-      warning = held.EstimatedPartsWarning();
-    }
+  return VisitCost(config, [](const auto& held) -> std::string {
+    if constexpr (requires { held.EstimatedPartsWarning(); }) return held.EstimatedPartsWarning();
+    return "";
   });
-  return warning;
 }
 
 std::unique_ptr<StepCost> MakeStepCost(const CostConfig& config, const ModelSpec& model,
                                        const HardwareSpec& hardware, const Parallelism& parallelism,
                                        std::int64_t kv_block_bytes, StageCache* stages) {
   Validate(model, parallelism);
-  std::unique_ptr<StepCost> cost;
-  VisitCost(config, [&](const auto& held) {
-    cost = Maker{model, hardware, parallelism, kv_block_bytes, stages}(held);
-  });
-  CHECK(cost != nullptr);
-  return cost;
+  return VisitCost(config, Maker{model, hardware, parallelism, kv_block_bytes, stages});
 }
 
 }  // namespace twin::sim
