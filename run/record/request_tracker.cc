@@ -7,6 +7,12 @@
 #include "core/check.h"
 
 namespace twin {
+namespace {
+
+// Bounds the memory of a set whose steps get shorter and shorter.
+constexpr std::size_t kFallingGapsMax = 64;
+
+}  // namespace
 
 MeasuredWindow MeasuredWindow::Trimmed(std::uint64_t requests, double head, double tail) {
   CHECK(requests >= 1 && head >= 0 && tail >= 0 && head + tail < 1);
@@ -68,7 +74,6 @@ void RequestTracker::TakeEvents(TimePoint now, std::span<const Event> events) {
 
 void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
   Replica& replica = ReplicaAt(plan.replica);
-  if (!plan.preempted.empty() || !plan.rejected.empty()) EndStreak(replica.streak);
   for (const Preemption& preemption : plan.preempted) Preempt(preemption);
   Admit(plan);
   for (const RequestId id : plan.resumed) {
@@ -88,8 +93,14 @@ void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
   // A plan of decodes alone schedules no request for the first time and recomputes nothing.
   const std::int64_t recomputed = plan.totals.prefill_items > 0 ? Schedule(now, plan) : 0;
   replica.in_flight.PushBack({&plan, now, recomputed});
+  replica.decodes.set.Launched(plan);
   Use(replica, BlocksOf(plan.replica) - plan.free_blocks);
   for (RunListener* listener : listeners_) listener->OnPlanned(now, plan);
+}
+
+void RequestTracker::OnTransfer(TimePoint /*now*/, const KvTransfer& transfer) {
+  Track* const track = tracks_.Find(transfer.request);
+  if (track != nullptr && track->in_decode_set) LeaveDecodes(*track);
 }
 
 void RequestTracker::Use(Replica& replica, std::int32_t blocks) {
@@ -125,7 +136,7 @@ void RequestTracker::Cancel(TimePoint now, const RequestCancelled& cancelled) {
   Track* const track = tracks_.Find(cancelled.request);
   if (track == nullptr) return;
   RequestLife& life = track->life;
-  EndStreak(ReplicaAt(life.replica).streak);
+  if (track->in_decode_set) LeaveDecodes(*track);
   // A request that has ended only waits for its batch: the engine does not hear of the
   // cancellation.
   if (life.status == RequestStatus::kCompleted) return;
@@ -141,7 +152,7 @@ void RequestTracker::TakeTransferred(const TransferFinished& finished) {
   Track* const track = tracks_.Find(finished.request);
   if (track == nullptr || track->life.status != RequestStatus::kRunning) return;
   RequestLife& life = track->life;
-  LeaveEngine(life);
+  LeaveEngine(*track);
   life.status = RequestStatus::kWaiting;
   ++load_.waiting;
   track->transferred = life.prompt_tokens + life.output_tokens - 1;
@@ -158,13 +169,30 @@ void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
 }
 
 void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished) {
-  Replica& replica = ReplicaAt(plan.replica);
-  Streak& streak = replica.streak;
-  if (replica.batch.Follows(plan) && streak.can_begin && finished.outcomes.empty()) {
-    ContinueStreak(now, plan, streak);
-    return;
+  Decodes& decodes = ReplicaAt(plan.replica).decodes;
+  if (decodes.falling_gaps.size() >= kFallingGapsMax) SettleAll(decodes);
+  const bool only_ends = std::ranges::all_of(finished.outcomes, [](const ItemOutcome& outcome) {
+    return outcome.finish != FinishReason::kNone && outcome.emitted_tokens == 1;
+  });
+  switch (decodes.set.Returned(/*item_by_item=*/!only_ends)) {
+    case DecodeSet::Tokens::kAll:
+      TakeFromSet(now, decodes);
+      break;
+    case DecodeSet::Tokens::kNone:
+      break;
+    case DecodeSet::Tokens::kOther:
+      return TakeItemByItem(now, plan, finished);
   }
-  EndStreak(streak);
+  if (decodes.set.newcomers() > 0) TakeNewcomers(now, plan, decodes);
+  for (const ItemOutcome& outcome : finished.outcomes) {
+    if (Track* const track = tracks_.Find(outcome.request)) End(now, *track, outcome.finish);
+  }
+}
+
+void RequestTracker::TakeItemByItem(TimePoint now, const StepPlan& plan,
+                                    const StepFinished& finished) {
+  Decodes& decodes = ReplicaAt(plan.replica).decodes;
+  ClearDecodes(decodes);
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   Gaps gaps;
@@ -177,45 +205,95 @@ void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepF
   }
   CHECK(outcome == end);
   ReportGaps(now, gaps);
-  streak.can_begin = finished.outcomes.empty() && gaps.tokens == plan.work.size();
-  streak.latest = now;
-}
-
-// Does what TakeTokens() does, if every item emits one token and all their previous tokens came
-// together.
-void RequestTracker::ContinueStreak(TimePoint now, const StepPlan& plan, Streak& streak) {
-  if (streak.members.empty()) {
-    streak.steps = 0;
-    streak.measured = 0;
-    streak.longest_gap = Duration{0};
-    for (const WorkItem& item : plan.work) {
-      streak.members.push_back(item.request);
-      streak.measured += tracks_[item.request].life.measured ? 1 : 0;
+  if (!decodes.set.Opens(plan)) return;
+  decodes.latest = now;
+  for (const WorkItem& item : plan.work) {
+    Track* const track = item.emits ? tracks_.Find(item.request) : nullptr;
+    if (track != nullptr && track->life.status != RequestStatus::kCompleted) {
+      Join(*track, decodes);
     }
   }
-  ++streak.steps;
-  if (config_.delivery == Delivery::kBatchEnd) return;
-  const Duration gap = now - streak.latest;
-  streak.longest_gap = std::max(streak.longest_gap, gap);
-  streak.latest = now;
-  ReportGaps(now, {.gap = gap, .count = streak.measured});
 }
 
-// Writes the streak to the tracks of its members.
-void RequestTracker::EndStreak(Streak& streak) {
-  streak.can_begin = false;
-  for (const RequestId id : streak.members) {
-    RequestLife& life = tracks_[id].life;
-    life.output_tokens += streak.steps;
-    if (config_.delivery == Delivery::kBatchEnd) continue;
-    life.last_token = streak.latest;
-    life.longest_gap = std::max(life.longest_gap, streak.longest_gap);
+void RequestTracker::TakeNewcomers(TimePoint now, const StepPlan& plan, Decodes& decodes) {
+  if (decodes.set.members().empty()) decodes.latest = now;
+  Gaps gaps;
+  for (const WorkItem& item : plan.work) {
+    Track* const track = item.emits ? tracks_.Find(item.request) : nullptr;
+    if (track == nullptr || track->in_decode_set) continue;
+    if (track->life.status == RequestStatus::kCompleted) continue;
+    Emit(now, track->life, gaps);
+    Join(*track, decodes);
   }
-  streak.members.clear();
+  ReportGaps(now, gaps);
 }
 
-void RequestTracker::EndStreaks() {
-  for (Replica& replica : replicas_) EndStreak(replica.streak);
+void RequestTracker::TakeFromSet(TimePoint now, Decodes& decodes) {
+  const Duration gap = now - std::exchange(decodes.latest, now);
+  if (config_.delivery == Delivery::kBatchEnd) return;
+  while (!decodes.falling_gaps.empty() && decodes.falling_gaps.back().second <= gap) {
+    decodes.falling_gaps.pop_back();
+  }
+  decodes.falling_gaps.emplace_back(decodes.set.steps(), gap);
+  ReportGaps(now, {.gap = gap, .count = decodes.measured});
+  if (decodes.apart.empty()) [[likely]]
+    return;
+  Gaps gaps;
+  for (const RequestId id : decodes.apart) {
+    Track& track = tracks_[id];
+    Emit(now, track.life, gaps);
+    track.settled = decodes.set.steps();
+    decodes.measured += track.life.measured ? 1 : 0;
+  }
+  ReportGaps(now, gaps);
+  decodes.apart.clear();
+}
+
+void RequestTracker::Join(Track& track, Decodes& decodes) {
+  const RequestLife& life = track.life;
+  track.in_decode_set = true;
+  track.settled = decodes.set.steps();
+  decodes.set.Join(life.id);
+  if (config_.delivery == Delivery::kPerStep && life.last_token != decodes.latest) {
+    decodes.apart.push_back(life.id);
+  } else {
+    decodes.measured += life.measured ? 1 : 0;
+  }
+}
+
+void RequestTracker::Settle(Track& track, const Decodes& decodes) const {
+  const std::int64_t before = std::exchange(track.settled, decodes.set.steps());
+  if (before == track.settled) return;
+  RequestLife& life = track.life;
+  life.output_tokens += static_cast<std::int32_t>(track.settled - before);
+  if (config_.delivery == Delivery::kBatchEnd) return;
+  life.last_token = decodes.latest;
+  const auto longest = std::ranges::upper_bound(decodes.falling_gaps, before, {},
+                                                [](const auto& step) { return step.first; });
+  life.longest_gap = std::max(life.longest_gap, longest->second);
+}
+
+void RequestTracker::SettleAll(Decodes& decodes) {
+  for (const RequestId id : decodes.set.members()) Settle(tracks_[id], decodes);
+  decodes.falling_gaps.clear();
+}
+
+void RequestTracker::LeaveDecodes(Track& track) {
+  Decodes& decodes = ReplicaAt(track.life.replica).decodes;
+  Settle(track, decodes);
+  track.in_decode_set = false;
+  decodes.set.Leave(track.life.id);
+  if (std::erase(decodes.apart, track.life.id) == 0) {
+    decodes.measured -= track.life.measured ? 1 : 0;
+  }
+}
+
+void RequestTracker::ClearDecodes(Decodes& decodes) {
+  SettleAll(decodes);
+  for (const RequestId id : decodes.set.members()) tracks_[id].in_decode_set = false;
+  decodes.set.Clear();
+  decodes.measured = 0;
+  decodes.apart.clear();
 }
 
 void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps) {
@@ -223,10 +301,7 @@ void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome, Ga
   Track& track = tracks_[outcome.request];
   if (track.life.status == RequestStatus::kCompleted) return;
   for (std::int32_t i = 0; i < outcome.emitted_tokens; ++i) Emit(now, track.life, gaps);
-  if (outcome.finish == FinishReason::kNone) return;
-  track.life.output_cut = outcome.finish == FinishReason::kLength &&
-                          track.life.output_tokens < track.life.max_output_tokens;
-  Finish(now, track);
+  if (outcome.finish != FinishReason::kNone) End(now, track, outcome.finish);
 }
 
 inline void RequestTracker::Emit(TimePoint now, RequestLife& life, Gaps& gaps) {
@@ -256,19 +331,23 @@ void RequestTracker::ReportGaps(TimePoint now, const Gaps& gaps) {
   for (RunListener* listener : listeners_) listener->OnGaps(now, gaps.gap, gaps.count);
 }
 
-void RequestTracker::Finish(TimePoint now, Track& track) {
+void RequestTracker::End(TimePoint now, Track& track, FinishReason reason) {
+  RequestLife& life = track.life;
+  if (life.status == RequestStatus::kCompleted) return;
+  if (track.in_decode_set) LeaveDecodes(track);
+  life.output_cut = reason == FinishReason::kLength && life.output_tokens < life.max_output_tokens;
   if (track.batch == 0) {
     Leave(now, track, RequestStatus::kCompleted);
     return;
   }
-  LeaveEngine(track.life);
-  track.life.status = RequestStatus::kCompleted;
+  LeaveEngine(track);
+  life.status = RequestStatus::kCompleted;
   LeaveBatch(now, track);
 }
 
 void RequestTracker::Leave(TimePoint now, Track& track, RequestStatus status) {
   RequestLife& life = track.life;
-  LeaveEngine(life);
+  LeaveEngine(track);
   life.status = status;
   life.ended = now;
   for (RunListener* listener : listeners_) listener->OnEnded(life);
@@ -277,9 +356,12 @@ void RequestTracker::Leave(TimePoint now, Track& track, RequestStatus status) {
   tracks_.Close(id);
 }
 
-void RequestTracker::LeaveEngine(const RequestLife& life) {
+void RequestTracker::LeaveEngine(Track& track) {
+  const RequestLife& life = track.life;
+  if (track.in_decode_set) LeaveDecodes(track);
   --CountOf(life.status);
   Replica& replica = ReplicaAt(life.replica);
+  replica.decodes.set.Ended(life.id);
   if (life.status != RequestStatus::kWaiting) --replica.admitted;
   if (replica.admitted == 0) Use(replica, 0);
 }
@@ -300,6 +382,7 @@ void RequestTracker::Preempt(const Preemption& preemption) {
   if (!tracks_.contains(preemption.request)) return;
   Track& track = tracks_[preemption.request];
   RequestLife& life = track.life;
+  if (track.in_decode_set) Settle(track, ReplicaAt(life.replica).decodes);
   --CountOf(life.status);
   ++life.preemptions;
   if (preemption.how == Preemption::How::kSwap) {
@@ -332,6 +415,7 @@ void RequestTracker::Admit(const StepPlan& plan) {
     Track& track = tracks_[id];
     --CountOf(track.life.status);
     track.life.status = RequestStatus::kRunning;
+    if (track.in_decode_set && track.life.replica != plan.replica) LeaveDecodes(track);
     track.life.replica = plan.replica;
     ++load_.running;
     ++replica.admitted;

@@ -5,14 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/id_table.h"
 #include "core/ring_queue.h"
 #include "run/record/run_listener.h"
 #include "run/record/run_observer.h"
+#include "sched/decode_set.h"
 #include "sched/policy/policy.h"
-#include "sched/unchanged_batch.h"
 
 namespace twin {
 
@@ -43,10 +44,9 @@ struct TrackerConfig {
 // the tokens of all requests that one plan admitted first become visible together, when the last of
 // them ends; the requests complete at that time. No ITL is then reported.
 // Freed blocks are counted from their replica's next plan on, or when its last request leaves.
-// While steps decode the same requests, their tokens are counted once for all of them: such a step
-// takes constant time.
-// Memory: constant per live request, per replica and per step in flight; nothing is allocated per
-// step.
+// A step that gives all decoding requests a token is counted once for all of them, in constant
+// time. Memory: constant per live request, per replica and per step in flight; nothing is allocated
+// per step.
 class RequestTracker : public RunObserver {
  public:
   RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners);
@@ -58,6 +58,7 @@ class RequestTracker : public RunObserver {
 
   void OnInstant(const Instant& instant) override;
   void OnPlan(TimePoint now, const StepPlan& plan) override;
+  void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
 
   // OnInstant() without OnLoad(), for replicas that are followed one after the other, or several at
   // once. One tracker takes all arrivals. A tracker for each replica takes its requests over from
@@ -83,7 +84,7 @@ class RequestTracker : public RunObserver {
   // Calls visit(const RequestLife&) for each live request, in order of arrival.
   template <class Visit>
   void ForEachLive(Visit visit) {
-    EndStreaks();
+    for (Replica& replica : replicas_) SettleAll(replica.decodes);
     tracks_.ForEach([&](RequestId, const Track& track) { visit(track.life); });
   }
 
@@ -96,6 +97,8 @@ class RequestTracker : public RunObserver {
     std::int32_t ever_computed = 0;        // tokens computed before a preemption lost them
     std::int32_t transferred = 0;          // tokens that came from another replica, not yet used
     std::uint64_t batch = 0;               // the plan that first admitted it (kBatchEnd); 0: none
+    bool in_decode_set = false;            // of its replica
+    std::int64_t settled = 0;              // the steps of the set of which its tokens are in `life`
   };
   // Requests whose tokens become visible together.
   struct Batch {
@@ -115,19 +118,19 @@ class RequestTracker : public RunObserver {
     std::int64_t count = 0;
     std::size_t tokens = 0;  // tokens of all gaps of the step, first tokens included
   };
-  // Steps that each gave one token to the same requests, which is not yet written to their tracks.
-  struct Streak {
-    bool can_begin = false;  // each item of the latest step gave its request a token at `latest`
-    std::vector<RequestId> members;  // empty: there is no streak
-    std::int64_t measured = 0;       // members inside the measured window
-    std::int32_t steps = 0;
-    Duration longest_gap{0};
-    TimePoint latest;
+  // The requests that decode, whose tokens are not yet written to their tracks.
+  struct Decodes {
+    DecodeSet set;
+    std::int64_t measured = 0;  // members inside the measured window
+    TimePoint latest;           // when the members got their latest token
+    // Members that got theirs at another time, with a prompt that was computed apart from decodes.
+    std::vector<RequestId> apart;
+    // The ITLs of the set's steps, without those that are not above a later one.
+    std::vector<std::pair<std::int64_t, Duration>> falling_gaps;  // step, ITL
   };
   struct Replica {
     RingQueue<StepInFlight> in_flight;
-    UnchangedBatch batch;
-    Streak streak;
+    Decodes decodes;
     std::vector<Batch> batches;            // the open ones (kBatchEnd)
     std::vector<RequestId> spare_members;  // memory of the latest batch, for reuse
     std::int32_t admitted = 0;             // running or swapped requests
@@ -139,9 +142,17 @@ class RequestTracker : public RunObserver {
   void TakeTransferred(const TransferFinished& finished);
   void FinishStep(TimePoint now, const StepFinished& finished);
   void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);
-  void ContinueStreak(TimePoint now, const StepPlan& plan, Streak& streak);
-  void EndStreak(Streak& streak);
-  void EndStreaks();
+  void TakeItemByItem(TimePoint now, const StepPlan& plan, const StepFinished& finished);
+  void TakeNewcomers(TimePoint now, const StepPlan& plan, Decodes& decodes);
+  // Each member got a token.
+  void TakeFromSet(TimePoint now, Decodes& decodes);
+  void Join(Track& track, Decodes& decodes);
+  // Writes the tokens that the set has given a member to its track.
+  void Settle(Track& track, const Decodes& decodes) const;
+  void SettleAll(Decodes& decodes);
+  // The request gets no further token from its replica's set.
+  void LeaveDecodes(Track& track);
+  void ClearDecodes(Decodes& decodes);
   [[nodiscard]] std::int32_t BlocksOf(std::int32_t replica) const {
     const std::vector<std::int32_t>& blocks = config_.blocks_by_replica;
     return blocks.empty() ? config_.kv_blocks : blocks.at(static_cast<std::size_t>(replica));
@@ -162,9 +173,9 @@ class RequestTracker : public RunObserver {
   void TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps);
   void Emit(TimePoint now, RequestLife& life, Gaps& gaps);
   void ReportGaps(TimePoint now, const Gaps& gaps);
-  void Finish(TimePoint now, Track& track);
+  void End(TimePoint now, Track& track, FinishReason reason);
   void Leave(TimePoint now, Track& track, RequestStatus status);
-  void LeaveEngine(const RequestLife& life);
+  void LeaveEngine(Track& track);
   [[nodiscard]] std::int32_t& CountOf(RequestStatus status);
 
   void Preempt(const Preemption& preemption);

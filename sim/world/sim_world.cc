@@ -76,6 +76,7 @@ void SimWorld::SetUpReplicas(const StepCost& cost) {
       replica.overlaps_own_steps = group.overlaps_own_steps;
       replica.stage_free.assign(stages, kTimeZero);
       replica.devices.resize(group.cost->remembers() ? stages : 0);
+      replica.decodes.filling.resize(static_cast<std::size_t>(options_.named_block_size));
     }
   }
   CHECK(next == replicas_.size());
@@ -104,12 +105,23 @@ Instant SimWorld::WakeUpAt(TimePoint wake_at) {
 }
 
 void SimWorld::Depart(RequestId id, std::int32_t answer_tokens) {
+  HiddenRequest& hidden = hidden_requests_[id];
+  if (hidden.in_decode_set) LeaveDecodes(id, hidden);
+  ReplicaAt(hidden.replica).decodes.set.Ended(id);
   CloseHidden(id);
   if (clients_ != nullptr) {
     clients_->OnLeft(id, now_, answer_tokens);
   } else {
     source_.OnDone(id, now_, answer_tokens);
   }
+}
+
+// Moves the request to a replica. It may have decoded at another one.
+void SimWorld::Admit(RequestId id, std::int32_t replica) {
+  HiddenRequest* const hidden = hidden_requests_.Find(id);
+  if (hidden == nullptr || hidden->replica == replica) return;
+  if (hidden->in_decode_set) LeaveDecodes(id, *hidden);
+  hidden->replica = replica;
 }
 
 void SimWorld::CloseHidden(RequestId id) {
@@ -137,7 +149,8 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bo
   hidden.remaining_tokens = hidden.answer_tokens;
   hidden.ends_at_limit = hidden.remaining_tokens == limit;
   hidden.block_room = std::numeric_limits<std::int32_t>::max();
-  hidden.streak = 0;
+  hidden.replica = first_replica_;
+  hidden.in_decode_set = false;
   Request request{.id = id,
                   .arrival = std::max(traced.arrival, TimePoint{}),
                   .prompt_tokens = traced.prompt_tokens,
@@ -192,10 +205,11 @@ TimePoint SimWorld::After(TimePoint time, Duration duration) {
 }
 
 void SimWorld::Launch(const StepPlan& plan) {
-  Replica& replica = ReplicaOf(plan);
+  Replica& replica = ReplicaAt(plan.replica);
   const StepCost& cost = *replica.cost;
-  if (!plan.rejected.empty()) EndStreak(replica.streak);
   for (const Rejection& rejection : plan.rejected) Depart(rejection.request, 0);
+  for (const RequestId id : plan.admitted) Admit(id, plan.replica);
+  replica.decodes.set.Launched(plan);
   replica.host_free = After(std::max(replica.host_free, now_), cost.HostTime(plan));
   TimePoint ready = replica.host_free;
   if (keeps_token_times_) ready = std::max(ready, InputTokensAt(plan));
@@ -246,6 +260,8 @@ void SimWorld::SetTokenTimes(const StepPlan& plan, TimePoint end) {
 
 void SimWorld::Transfer(const KvTransfer& transfer) {
   CHECK(links_.has_value());
+  HiddenRequest* const hidden = hidden_requests_.Find(transfer.request);
+  if (hidden != nullptr && hidden->in_decode_set) LeaveDecodes(transfer.request, *hidden);
   const KvLinks::Span span = links_->Send(now_, transfer, details_[transfer.request].prefill_began);
   transfers_.Push(span.end, {transfer.request, transfer.from, transfer.to, span.begin});
 }
@@ -262,7 +278,7 @@ void SimWorld::ReturnSteps() {
   do {
     const RunningStep step = steps_.Pop();
     EmitTokens(*step.plan);
-    Replica& replica = ReplicaOf(*step.plan);
+    Replica& replica = ReplicaAt(step.plan->replica);
     if (replica.forgets_stale_tokens) replica.stale.Returned();
     returned_.push_back({step, outcomes_.size(), filled_.size()});
   } while (steps_.next_time() <= now_);
@@ -281,19 +297,23 @@ void SimWorld::ReturnSteps() {
 }
 
 void SimWorld::EmitTokens(const StepPlan& plan) {
-  Replica& replica = ReplicaOf(plan);
-  Streak& streak = replica.streak;
-  StaleTokens& stale = replica.stale;
-  if (replica.batch.Follows(plan) && streak.can_begin && stale.empty() &&
-      ContinueStreak(plan, streak)) {
-    return;
+  Replica& replica = ReplicaAt(plan.replica);
+  const bool item_by_item = acceptance_ || !replica.stale.empty();
+  switch (replica.decodes.set.Returned(item_by_item)) {
+    case DecodeSet::Tokens::kAll:
+      return EmitToMembers(plan, replica, /*to_all=*/true);
+    case DecodeSet::Tokens::kNone:
+      return EmitToMembers(plan, replica, /*to_all=*/false);
+    case DecodeSet::Tokens::kOther:
+      return EmitItemByItem(plan, replica);
   }
-  EndStreak(streak);
-  const std::size_t outcomes = outcomes_.size();
-  std::size_t emitted = 0;
+}
+
+void SimWorld::EmitItemByItem(const StepPlan& plan, Replica& replica) {
+  ClearDecodes(replica.decodes);
   for (const WorkItem& item : plan.work) {
     if (!item.emits) continue;
-    if (stale.Takes(item.request)) [[unlikely]] {
+    if (replica.stale.Takes(item.request)) [[unlikely]] {
       outcomes_.push_back({item.request, 0, FinishReason::kNone});
       continue;
     }
@@ -302,16 +322,23 @@ void SimWorld::EmitTokens(const StepPlan& plan) {
     if (hidden == nullptr) continue;
     if (acceptance_) [[unlikely]] {
       EmitVerified(item, *hidden);
-      continue;
-    }
-    ++emitted;
-    --hidden->remaining_tokens;
-    --hidden->block_room;
-    if (hidden->remaining_tokens <= 0 || hidden->block_room == 0) [[unlikely]] {
-      CompleteBlockAndRequest(item.request, *hidden);
+    } else {
+      EmitToken(item.request, *hidden);
     }
   }
-  streak.can_begin = emitted == plan.work.size() && outcomes == outcomes_.size();
+  if (acceptance_ || !replica.decodes.set.Opens(plan)) return;
+  for (const WorkItem& item : plan.work) {
+    HiddenRequest* const hidden = item.emits ? hidden_requests_.Find(item.request) : nullptr;
+    if (hidden != nullptr) Join(item.request, *hidden, replica.decodes);
+  }
+}
+
+void SimWorld::EmitToken(RequestId id, HiddenRequest& hidden) {
+  --hidden.remaining_tokens;
+  --hidden.block_room;
+  if (hidden.remaining_tokens <= 0 || hidden.block_room == 0) [[unlikely]] {
+    CompleteBlockAndRequest(id, hidden);
+  }
 }
 
 void SimWorld::EmitVerified(const WorkItem& item, HiddenRequest& hidden) {
@@ -336,59 +363,74 @@ void SimWorld::EmitVerified(const WorkItem& item, HiddenRequest& hidden) {
   Depart(item.request, hidden.answer_tokens);
 }
 
-bool SimWorld::ContinueStreak(const StepPlan& plan, Streak& streak) {
-  if (streak.members.empty()) {
-    // The client of a request in the step may have given up.
-    const auto lives = [this](const WorkItem& item) {
-      return hidden_requests_.contains(item.request);
-    };
-    if (!std::all_of(plan.work.begin(), plan.work.end(), lives)) return false;
-    BeginStreak(plan, streak);
+void SimWorld::EmitToMembers(const StepPlan& plan, Replica& replica, bool to_all) {
+  Decodes& decodes = replica.decodes;
+  std::size_t full = 0;
+  if (to_all && !decodes.filling.empty()) {
+    decodes.tick = decodes.TickAfter(1);
+    full = decodes.filling[static_cast<std::size_t>(decodes.tick)].size();
   }
-  const std::int32_t step = streak.steps + 1;
-  if (step >= streak.first_end) return false;
-  if (options_.named_block_size > 0) {
-    // Full blocks are reported in batch order, which a policy may have changed meanwhile.
-    bool in_order = true;
-    streak.filling.ForEachDue(
-        step, [&](std::size_t i) { in_order &= plan.work[i].request == streak.members[i]; });
-    if (!in_order) return false;
-    streak.filling.ForEachDue(step, [&](std::size_t i) {
-      const RequestId id = streak.members[i];
-      FillBlock(id, hidden_requests_[id]);
-    });
+  const std::int64_t step = decodes.set.steps();
+  const bool ends = to_all && step >= decodes.first_end;
+  if (decodes.set.newcomers() == 0 && !ends && full <= 1) [[likely]] {
+    if (full == 0) return;
+    const RequestId id = decodes.filling[static_cast<std::size_t>(decodes.tick)].front();
+    return FillBlock(id, hidden_requests_[id]);
   }
-  streak.steps = step;
-  return true;
-}
-
-void SimWorld::BeginStreak(const StepPlan& plan, Streak& streak) {
-  streak.steps = 0;
-  streak.first_end = std::numeric_limits<std::int32_t>::max();
-  streak.first_full.clear();
+  if (ends) decodes.first_end = std::numeric_limits<std::int64_t>::max();
   for (const WorkItem& item : plan.work) {
-    HiddenRequest& hidden = hidden_requests_[item.request];
-    hidden.streak = plan.replica;
-    streak.members.push_back(item.request);
-    streak.first_end = std::min(streak.first_end, hidden.remaining_tokens);
-    streak.first_full.push_back(hidden.block_room);
-  }
-  if (options_.named_block_size > 0) {
-    streak.filling.Assign(options_.named_block_size, streak.first_full);
+    HiddenRequest* const hidden = item.emits ? hidden_requests_.Find(item.request) : nullptr;
+    if (hidden == nullptr) continue;
+    if (!hidden->in_decode_set) {
+      EmitToken(item.request, *hidden);
+      if (hidden->remaining_tokens > 0) Join(item.request, *hidden, decodes);
+    } else if (step >= hidden->last_step()) {
+      LeaveDecodes(item.request, *hidden, step - 1);
+      EmitToken(item.request, *hidden);
+    } else {
+      if (full > 0 && hidden->fill_tick == decodes.tick) FillBlock(item.request, *hidden);
+      if (ends) decodes.first_end = std::min(decodes.first_end, hidden->last_step());
+    }
   }
 }
 
-// Subtracts the streak's tokens from the HiddenRequest of each member.
-void SimWorld::EndStreak(Streak& streak) {
-  streak.can_begin = false;
-  for (const RequestId id : streak.members) {
-    HiddenRequest& hidden = hidden_requests_[id];
-    hidden.remaining_tokens -= streak.steps;
-    if (options_.named_block_size == 0) continue;
-    hidden.block_room = (hidden.block_room - streak.steps) % options_.named_block_size;
-    if (hidden.block_room <= 0) hidden.block_room += options_.named_block_size;
+void SimWorld::Join(RequestId id, HiddenRequest& hidden, Decodes& decodes) {
+  decodes.set.Join(id);
+  hidden.in_decode_set = true;
+  hidden.joined = decodes.set.steps();
+  decodes.first_end = std::min(decodes.first_end, hidden.last_step());
+  if (decodes.filling.empty()) return;
+  hidden.fill_tick = decodes.TickAfter(hidden.block_room);
+  decodes.filling[static_cast<std::size_t>(hidden.fill_tick)].push_back(id);
+}
+
+void SimWorld::Settle(HiddenRequest& hidden, std::int64_t steps) const {
+  const auto tokens = static_cast<std::int32_t>(steps - hidden.joined);
+  hidden.in_decode_set = false;
+  hidden.remaining_tokens -= tokens;
+  if (options_.named_block_size == 0) return;
+  hidden.block_room = (hidden.block_room - tokens) % options_.named_block_size;
+  if (hidden.block_room <= 0) hidden.block_room += options_.named_block_size;
+}
+
+void SimWorld::LeaveDecodes(RequestId id, HiddenRequest& hidden, std::int64_t steps) {
+  Decodes& decodes = ReplicaAt(hidden.replica).decodes;
+  decodes.set.Leave(id);
+  Settle(hidden, steps);
+  if (!decodes.filling.empty()) {
+    std::erase(decodes.filling[static_cast<std::size_t>(hidden.fill_tick)], id);
   }
-  streak.members.clear();
+}
+
+void SimWorld::ClearDecodes(Decodes& decodes) {
+  if (!decodes.set.members().empty()) {
+    for (const RequestId id : decodes.set.members()) {
+      Settle(hidden_requests_[id], decodes.set.steps());
+    }
+    for (std::vector<RequestId>& tick : decodes.filling) tick.clear();
+  }
+  decodes.first_end = std::numeric_limits<std::int64_t>::max();
+  decodes.set.Clear();
 }
 
 void SimWorld::CompleteBlockAndRequest(RequestId id, HiddenRequest& hidden) {
@@ -438,9 +480,9 @@ Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
 void SimWorld::TakeFromClients() {
   clients_->AdvanceTo(now_);
   while (const std::optional<RequestCancelled> left = clients_->TakeLeft(now_)) {
-    const HiddenRequest* const hidden = hidden_requests_.Find(left->request);
+    HiddenRequest* const hidden = hidden_requests_.Find(left->request);
     if (hidden == nullptr) continue;
-    EndStreak(replicas_[static_cast<std::size_t>(hidden->streak)].streak);
+    if (hidden->in_decode_set) LeaveDecodes(left->request, *hidden);
     events_.emplace_back(*left);
     Depart(left->request, left->answered ? hidden->answer_tokens - hidden->remaining_tokens : 0);
   }
@@ -484,7 +526,8 @@ TimePoint SimWorld::next_arrival() {
 }
 
 void SimWorld::TakeOver(RequestId id, SimWorld& from) {
-  hidden_requests_.Open(id) = from.hidden_requests_[id];
+  HiddenRequest& hidden = hidden_requests_.Open(id) = from.hidden_requests_[id];
+  hidden.replica = first_replica_;
   if (keeps_token_times_) tokens_at_.Open(id) = from.tokens_at_[id];
   // HiddenDetails::content borrows from `chunks`, which moves along.
   if (keeps_details_) std::swap(details_.Open(id), from.details_[id]);

@@ -25,6 +25,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,11 +33,10 @@
 
 #include "core/arrival_source.h"
 #include "core/id_table.h"
-#include "core/periodic_members.h"
 #include "core/prefix_keys.h"
 #include "core/traced_request.h"
+#include "sched/decode_set.h"
 #include "sched/stale_tokens.h"
-#include "sched/unchanged_batch.h"
 #include "sched/world.h"
 #include "sim/cost/step_cost.h"
 #include "sim/world/acceptance.h"
@@ -106,15 +106,21 @@ class SimWorld final : public World {
   }
 
  private:
-  // Steps that each gave one token to the same requests. These tokens are not yet subtracted from
-  // the members' HiddenRequest. No member ended in these steps.
-  struct Streak {
-    bool can_begin = false;  // each item of the latest step gave its request a token but the last
-    std::vector<RequestId> members;  // in batch order; empty: there is no streak
-    std::int32_t steps = 0;
-    std::int32_t first_end = 0;            // the step that gives a member its last token, from 1
-    std::vector<std::int32_t> first_full;  // by member: the step that fills its open block, from 1
-    PeriodicMembers filling;               // by these steps
+  // The requests that decode, whose tokens are not yet subtracted from their HiddenRequest.
+  struct Decodes {
+    DecodeSet set;
+    // The first step of the set that may give a member its last token.
+    std::int64_t first_end = std::numeric_limits<std::int64_t>::max();
+    // Where blocks are named: the members by the tick at which their open block is full. Ticks
+    // count the steps of the set modulo the block size.
+    std::vector<std::vector<RequestId>> filling;
+    std::int32_t tick = 0;
+
+    // REQUIRES: blocks are named, 0 <= steps <= their size.
+    [[nodiscard]] std::int32_t TickAfter(std::int32_t steps) const {
+      const auto ticks = static_cast<std::int32_t>(filling.size());
+      return tick + steps >= ticks ? tick + steps - ticks : tick + steps;
+    }
   };
   struct RunningStep {
     const StepPlan* plan = nullptr;
@@ -124,8 +130,7 @@ class SimWorld final : public World {
     const StepCost* cost = nullptr;
     bool forgets_stale_tokens = false;
     bool overlaps_own_steps = false;
-    UnchangedBatch batch;
-    Streak streak;
+    Decodes decodes;
     StaleTokens stale;
     TimePoint host_free = kTimeZero;
     TimePoint last_delivery = kTimeZero;
@@ -155,19 +160,27 @@ class SimWorld final : public World {
   std::span<const BlockKey> ComputePromptKeys(const Request& request);
   // The request has left; `answer_tokens`: ArrivalSource::OnDone.
   void Depart(RequestId id, std::int32_t answer_tokens);
+  void Admit(RequestId id, std::int32_t replica);
   void CloseHidden(RequestId id);
   void ReturnSteps();
   // Emits one token for each work item that computes all known tokens of its request.
   void EmitTokens(const StepPlan& plan);
+  void EmitItemByItem(const StepPlan& plan, Replica& replica);
+  void EmitToken(RequestId id, HiddenRequest& hidden);
   // Emits the drafts that are accepted and one token more.
   void EmitVerified(const WorkItem& item, HiddenRequest& hidden);
-  // EmitTokens in constant time, plus time for blocks that are full. Returns false and does nothing
-  // if a request ends, or blocks fill in another order than that of the batch.
-  [[nodiscard]] bool ContinueStreak(const StepPlan& plan, Streak& streak);
-  void BeginStreak(const StepPlan& plan, Streak& streak);
-  void EndStreak(Streak& streak);
-  [[nodiscard]] Replica& ReplicaOf(const StepPlan& plan) {
-    return replicas_[static_cast<std::size_t>(plan.replica - first_replica_)];
+  // Emits the tokens of a step that gives one to each member or to none, in batch order.
+  void EmitToMembers(const StepPlan& plan, Replica& replica, bool to_all);
+  void Join(RequestId id, HiddenRequest& hidden, Decodes& decodes);
+  // Subtracts the tokens that the set had given it after `steps` steps; it is no member any more.
+  void Settle(HiddenRequest& hidden, std::int64_t steps) const;
+  void LeaveDecodes(RequestId id, HiddenRequest& hidden, std::int64_t steps);
+  void LeaveDecodes(RequestId id, HiddenRequest& hidden) {
+    LeaveDecodes(id, hidden, ReplicaAt(hidden.replica).decodes.set.steps());
+  }
+  void ClearDecodes(Decodes& decodes);
+  [[nodiscard]] Replica& ReplicaAt(std::int32_t index) {
+    return replicas_[static_cast<std::size_t>(index - first_replica_)];
   }
   // Reports the open block if it is full, and the end of the request if its output is complete.
   void CompleteBlockAndRequest(RequestId id, HiddenRequest& hidden);

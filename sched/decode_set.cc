@@ -1,0 +1,67 @@
+#include "sched/decode_set.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace twin {
+
+DecodeSet::Tokens DecodeSet::Returned(bool item_by_item) {
+  const Step step = in_flight_.PopFront();
+  const StepPlan& plan = *step.plan;
+  const StepTotals& totals = plan.totals;
+  if (!open_ || item_by_item || totals.draft_items > 0 || !plan.preempted.empty() ||
+      !plan.resumed.empty()) {
+    return Tokens::kOther;
+  }
+  newcomers_ = totals.emitting_items;
+  if (totals.decode_items == 0) return Tokens::kNone;
+  const auto members = static_cast<std::int64_t>(members_.size());
+  if (totals.decode_items - step.ended - step.started != members) return Tokens::kOther;
+  newcomers_ -= step.ended + members;
+  ++steps_;
+  return Tokens::kAll;
+}
+
+bool DecodeSet::Opens(const StepPlan& plan) {
+  // All running requests are in the step, so that whoever decodes got a token.
+  const bool complete = plan.running == static_cast<std::int64_t>(plan.work.size()) &&
+                        plan.totals.draft_items == 0 && !plan.work.empty();
+  open_ = complete && opens_next_;
+  opens_next_ = complete;
+  return open_;
+}
+
+void DecodeSet::Ended(RequestId id) {
+  for (std::size_t i = 0; i < in_flight_.size(); ++i) {
+    for (const WorkItem& item : in_flight_[i].plan->work) {
+      if (item.request != id) continue;
+      if (IsDecode(item)) ++in_flight_[i].ended;
+      break;
+    }
+  }
+}
+
+void DecodeSet::Leave(RequestId id) {
+  const auto found = std::find(members_.begin(), members_.end(), id);
+  CHECK(found != members_.end());
+  *found = members_.back();
+  members_.pop_back();
+}
+
+void DecodeSet::Clear() {
+  if (open_) opens_next_ = false;
+  open_ = false;
+  members_.clear();
+}
+
+// Requests that were prefilled by another replica decode from their admission on.
+std::int32_t DecodeSet::StartedDecodes(const StepPlan& plan) {
+  if (plan.admitted.empty()) [[likely]]
+    return 0;
+  return static_cast<std::int32_t>(std::ranges::count_if(plan.work, [&](const WorkItem& item) {
+    return IsDecode(item) && std::ranges::find(plan.admitted, item.request) != plan.admitted.end();
+  }));
+}
+
+}  // namespace twin
