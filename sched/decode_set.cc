@@ -5,6 +5,16 @@
 #include "core/check.h"
 
 namespace twin {
+namespace {
+
+// Decodes of requests that the step admits: another replica has prefilled them.
+std::int64_t StartedDecodes(const StepPlan& plan) {
+  return std::ranges::count_if(plan.work, [&](const WorkItem& item) {
+    return IsDecode(item) && std::ranges::find(plan.admitted, item.request) != plan.admitted.end();
+  });
+}
+
+}  // namespace
 
 DecodeSet::Tokens DecodeSet::Returned(bool item_by_item) {
   const Step step = in_flight_.PopFront();
@@ -17,7 +27,8 @@ DecodeSet::Tokens DecodeSet::Returned(bool item_by_item) {
   newcomers_ = totals.emitting_items;
   if (totals.decode_items == 0) return Tokens::kNone;
   const auto members = static_cast<std::int64_t>(members_.size());
-  if (totals.decode_items - step.ended - step.started != members) return Tokens::kOther;
+  const std::int64_t started = plan.admitted.empty() ? 0 : StartedDecodes(plan);
+  if (totals.decode_items - step.ended - started != members) return Tokens::kOther;
   newcomers_ -= step.ended + members;
   ++steps_;
   return Tokens::kAll;
@@ -53,15 +64,6 @@ void DecodeSet::Clear() {
   if (open_) opens_next_ = false;
   open_ = false;
   members_.clear();
-}
-
-// Requests that were prefilled by another replica decode from their admission on.
-std::int32_t DecodeSet::StartedDecodes(const StepPlan& plan) {
-  if (plan.admitted.empty()) [[likely]]
-    return 0;
-  return static_cast<std::int32_t>(std::ranges::count_if(plan.work, [&](const WorkItem& item) {
-    return IsDecode(item) && std::ranges::find(plan.admitted, item.request) != plan.admitted.end();
-  }));
 }
 
 }  // namespace twin

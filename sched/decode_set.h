@@ -34,7 +34,7 @@ class DecodeSet {
     kOther,  // to be found item by item; the set must be cleared
   };
 
-  void Launched(const StepPlan& plan) { in_flight_.PushBack({&plan, 0, StartedDecodes(plan)}); }
+  void Launched(const StepPlan& plan) { in_flight_.PushBack({&plan, 0}); }
 
   // The oldest step in flight returns. `item_by_item`: its results are not what its items promise.
   [[nodiscard]] Tokens Returned(bool item_by_item);
@@ -60,10 +60,8 @@ class DecodeSet {
  private:
   struct Step {
     const StepPlan* plan = nullptr;
-    std::int32_t ended = 0;    // decodes of requests that ended after it was planned
-    std::int32_t started = 0;  // decodes of requests that it admits: their first token came before
+    std::int64_t ended = 0;  // decodes of requests that ended after it was planned
   };
-  [[nodiscard]] static std::int32_t StartedDecodes(const StepPlan& plan);
 
   RingQueue<Step> in_flight_;
   std::vector<RequestId> members_;

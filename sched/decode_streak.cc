@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/check.h"
 
@@ -76,10 +77,15 @@ bool DecodeStreak::BlocksSuffice(const KvPool& pool) const {
 
 void DecodeStreak::RepeatWork(const StepPlan& latest, StepPlan& plan) const {
   const StepId id{Index(latest.id) + 1};
+  if (Admits(latest)) {
+    RepeatWithAdmitted(latest, plan);
+    plan.id = id;
+    return;
+  }
   StepTotals totals = latest.totals;
   totals.decode_context_tokens += totals.decode_items;
   ++totals.decode_context_max;
-  if (plan.id < followed_) {
+  if (plan.id < followed_ || Admits(plan)) {
     plan.Clear();
     plan.id = latest.id;
     plan.work = latest.work;
@@ -87,6 +93,7 @@ void DecodeStreak::RepeatWork(const StepPlan& latest, StepPlan& plan) const {
   }
   // Otherwise it holds a step with the same items, some steps ago.
   const auto steps = static_cast<std::int32_t>(Index(id) - Index(plan.id));
+#pragma GCC unroll 4
   for (WorkItem& item : plan.work) item.start += steps;
   if (steps % 2 == 1) {
     auto begin = plan.work.begin();
@@ -98,6 +105,21 @@ void DecodeStreak::RepeatWork(const StepPlan& latest, StepPlan& plan) const {
   plan.id = id;
   plan.kv.clear();
   plan.totals = totals;
+}
+
+void DecodeStreak::RepeatWithAdmitted(const StepPlan& latest, StepPlan& plan) {
+  if (&plan != &latest) plan.work = latest.work;
+  std::vector<WorkItem> work = std::move(plan.work);
+  plan.Clear();
+  StepTotals& totals = plan.totals;
+  for (WorkItem& item : work) {
+    item = {item.request, item.start + item.tokens, 1, 0, Phase::kDecode, /*emits=*/true};
+    const std::int64_t end = item.start + 1;
+    totals.decode_context_tokens += end;
+    totals.decode_context_max = std::max(totals.decode_context_max, end);
+  }
+  totals.decode_items = totals.emitting_items = static_cast<std::int64_t>(work.size());
+  plan.work = std::move(work);
 }
 
 void DecodeStreak::Close(StepId latest) {

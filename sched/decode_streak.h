@@ -12,7 +12,6 @@
 #include "sched/sequence.h"
 #include "sched/step_builder.h"
 #include "sched/step_plan.h"
-#include "sched/unchanged_batch.h"
 
 namespace twin {
 
@@ -28,10 +27,18 @@ namespace twin {
 // flight, the policy overlaps its own steps.
 class DecodeStreak {
  public:
-  // Whether a streak can follow the plan: it decodes all running requests and otherwise only takes
-  // blocks.
+  // Whether a streak can follow the plan: it gives every running request a token, and otherwise
+  // only admits requests and takes blocks.
   [[nodiscard]] static bool CanFollow(const StepPlan& plan) {
-    return DecodesAllRunning(plan) && plan.released.empty() && plan.rejected.empty();
+    const auto items = static_cast<std::int64_t>(plan.work.size());
+    return items > 0 && plan.totals.emitting_items == items && plan.running == items &&
+           plan.totals.draft_items == 0 && plan.resumed.empty() && plan.preempted.empty() &&
+           plan.released.empty() && plan.rejected.empty();
+  }
+
+  // Whether a plan that a streak can follow holds requests that the one before it did not.
+  [[nodiscard]] static bool Admits(const StepPlan& plan) {
+    return plan.totals.prefill_items > 0 || !plan.admitted.empty();
   }
 
   [[nodiscard]] bool open() const { return !members_.empty(); }
@@ -61,6 +68,8 @@ class DecodeStreak {
  private:
   [[nodiscard]] bool BlocksSuffice(const KvPool& pool) const;
   void RepeatWork(const StepPlan& latest, StepPlan& plan) const;
+  // RepeatWork after a step that Admits.
+  static void RepeatWithAdmitted(const StepPlan& latest, StepPlan& plan);
   // Calls visit(member) for the members that take a block, in the order of the step.
   template <class Visit>
   void ForEachGrowing(Visit visit);

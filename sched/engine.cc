@@ -101,6 +101,10 @@ bool Engine::PlanStreak(StepBuilder& builder, StepPlan& plan) {
   if (!streak_.open()) {
     const std::optional<DecodeLimits> limits = policy_->DecodeStreakLimits();
     if (!limits || pool_.free() < limits->free_blocks_min || in_flight_ > 1) return false;
+    // A request that only prefills here ends with its prompt.
+    if (DecodeStreak::Admits(latest) && (!limits->after_prompts || census_.prefill_only > 0)) {
+      return false;
+    }
     streak_.Open(latest, *limits, policy_->DecodeStreakReversals(), pool_.block_size(), sequences_);
   }
   return streak_.PlanNext(*policy_, builder, latest, plan);

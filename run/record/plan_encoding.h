@@ -130,9 +130,14 @@ void EncodePlan(const StepPlan& plan, Sink&& sink) {
        PackWord(Length(plan.resumed), Length(plan.released)));
   sink(PackWord(Length(plan.padding_rows), Length(plan.rejected)),
        PackWord(Length(plan.hits), static_cast<std::uint32_t>(plan.totals.draft_items)));
-  for (const WorkItem& item : plan.work) {
-    sink(encoding::PlaceWord(item), encoding::SizeWord(item));
+  // By twos, so that a sink with two lanes need not swap them.
+  std::size_t i = 0;
+  for (; i + 2 <= plan.work.size(); i += 2) {
+    sink(encoding::PlaceWord(plan.work[i]), encoding::SizeWord(plan.work[i]));
+    sink(encoding::PlaceWord(plan.work[i + 1]), encoding::SizeWord(plan.work[i + 1]));
   }
+  if (i < plan.work.size())
+    sink(encoding::PlaceWord(plan.work[i]), encoding::SizeWord(plan.work[i]));
   encoding::EncodeOperations(plan, sink);
   encoding::EncodeRareLists(plan, sink);
 }

@@ -50,32 +50,38 @@ bool KvPool::Reserve(BlockTable& table, std::int32_t blocks) {
 void KvPool::Release(BlockTable& table) {
   // Last block first. Keyless blocks go to the front in that order, too: in a second pass, since
   // what is pushed there comes before what was.
-  bool any_keyless = false;
+  std::size_t first_keyless = table.device.size();  // that goes to the front
   const bool all_back = config_.release_order == ReleaseOrder::kBack;
   {  // The appender ends before blocks go to the front.
     FreeQueue::Appender back(queue_, table.device.size());
-    for (auto block = table.device.rbegin(); block != table.device.rend(); ++block) {
-      Block& b = At(*block);
+    constexpr Block kPlain{.held = true};
+    constexpr Block kKeyed{.held = true, .carries_key = true};  // under a key that is not listed
+    for (std::size_t i = table.device.size(); i-- > 0;) {
+      const BlockId id = table.device[i];
+      Block& b = At(id);
+      if (b == kKeyed || (all_back && b == kPlain)) [[likely]] {
+        b.held = false;
+        back.PushBack(id, /*may_leave=*/false);
+        continue;
+      }
       CHECK(b.held);
-      if (b.shared) [[unlikely]] {
-        Unshare(*block);
+      if (b.shared) {
+        Unshare(id);
         continue;
       }
       b.held = false;
       if (b.kept) {
         ++cached_;
       } else if (all_back || b.carries_key) {
-        back.PushBack(*block, b.listed);
+        back.PushBack(id, b.listed);
       } else {
-        any_keyless = true;
+        first_keyless = i;
       }
     }
   }
-  if (any_keyless) {
-    for (const BlockId id : table.device) {
-      const Block& b = At(id);
-      if (!b.held && !b.kept && !b.carries_key) queue_.PushFront(id);
-    }
+  for (std::size_t i = first_keyless; i < table.device.size(); ++i) {
+    const Block& b = At(table.device[i]);
+    if (!b.held && !b.kept && !b.carries_key) queue_.PushFront(table.device[i]);
   }
   table.device.clear();
   table.capacity_tokens = 0;

@@ -67,6 +67,8 @@ struct Block {
   bool kept : 1 = false;         // by a prefix tree
   bool carries_key : 1 = false;  // its content is known by a key
   bool listed : 1 = false;       // in the index, under its key
+
+  bool operator==(const Block&) const = default;
 };
 static_assert(sizeof(Block) == 1);
 

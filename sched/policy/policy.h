@@ -121,6 +121,9 @@ struct DecodeLimits {
   // In decode streaks alone: ContinueDecodeStreak() frees the blocks that the step takes, or
   // returns false.
   bool makes_room = false;
+  // In decode streaks alone: the promise also holds if the latest step computed prompts or
+  // admitted requests.
+  bool after_prompts = false;
 };
 
 // A number that a policy goes by, for display.
@@ -166,9 +169,10 @@ class Policy {
   // Limits within which the policy would repeat the latest step unchanged. While they hold, the
   // engine plans without asking the policy: neither Plan() nor StepReturned() is called.
   //
-  // Asked when the latest plan decoded all running requests and did nothing else, no request has
-  // arrived or left since, and its tokens have returned or the policy overlaps its own steps. A
-  // value promises that Plan() would now decode the same requests in the order of
+  // Asked when the latest plan gave all running requests a token and did nothing else but admit
+  // some of them, no request has arrived or left since, and its tokens have returned or the policy
+  // overlaps its own steps. Where it did, limits without after_prompts promise nothing. A value
+  // promises that Plan() would now decode the same requests in the order of
   // DecodeStreakReversals(), take blocks for their next tokens only, and do nothing else; and that
   // it would do so again after each such step while every request stays within the limits.
   //

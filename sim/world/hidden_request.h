@@ -21,6 +21,7 @@ struct HiddenRequest {
   // While it is a member of its replica's DecodeSet, `remaining_tokens` and `block_room` are those
   // of the time when it joined.
   bool in_decode_set = false;
+  std::int32_t place = 0;      // in the work of a step of the set, the latest if nobody has left
   std::int32_t fill_tick = 0;  // the tick at which its open block gets full
   std::int64_t joined = 0;     // the steps of the set when it joined
   [[nodiscard]] std::int64_t last_step() const { return joined + remaining_tokens; }

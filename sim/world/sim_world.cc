@@ -187,9 +187,9 @@ std::span<const BlockKey> SimWorld::ComputePromptKeys(const Request& request) {
   const NamedContent& content = details_[request.id].content;
   if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
   std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
-  keys.clear();
+  keys.resize(static_cast<std::size_t>(blocks));
   for (std::int32_t i = 0; i < blocks; ++i) {
-    keys.push_back(KeyOfBlock(content, request.id, i, size));
+    keys[static_cast<std::size_t>(i)] = KeyOfBlock(content, request.id, i, size);
   }
   return keys;
 }
@@ -372,15 +372,16 @@ void SimWorld::EmitToMembers(const StepPlan& plan, Replica& replica, bool to_all
   }
   const std::int64_t step = decodes.set.steps();
   const bool ends = to_all && step >= decodes.first_end;
-  if (decodes.set.newcomers() == 0 && !ends && full <= 1) [[likely]] {
-    if (full == 0) return;
-    const RequestId id = decodes.filling[static_cast<std::size_t>(decodes.tick)].front();
-    return FillBlock(id, hidden_requests_[id]);
+  if (decodes.set.newcomers() == 0 && !ends) [[likely]] {
+    if (full == 0 || FillInOrder(plan, decodes)) return;
   }
   if (ends) decodes.first_end = std::numeric_limits<std::int64_t>::max();
+  std::int32_t place = -1;
   for (const WorkItem& item : plan.work) {
+    ++place;
     HiddenRequest* const hidden = item.emits ? hidden_requests_.Find(item.request) : nullptr;
     if (hidden == nullptr) continue;
+    hidden->place = place;
     if (!hidden->in_decode_set) {
       EmitToken(item.request, *hidden);
       if (hidden->remaining_tokens > 0) Join(item.request, *hidden, decodes);
@@ -392,6 +393,27 @@ void SimWorld::EmitToMembers(const StepPlan& plan, Replica& replica, bool to_all
       if (ends) decodes.first_end = std::min(decodes.first_end, hidden->last_step());
     }
   }
+}
+
+bool SimWorld::FillInOrder(const StepPlan& plan, const Decodes& decodes) {
+  const std::vector<RequestId>& full = decodes.filling[static_cast<std::size_t>(decodes.tick)];
+  places_.clear();
+  for (const RequestId id : full) {
+    const auto place = static_cast<std::size_t>(hidden_requests_[id].place);
+    if (place >= plan.work.size() || plan.work[place].request != id) break;
+    places_.push_back(place);
+  }
+  if (places_.size() == full.size()) {
+    if (!std::ranges::is_sorted(places_)) std::ranges::sort(places_);
+    for (const std::size_t place : places_) {
+      const RequestId id = plan.work[place].request;
+      FillBlock(id, hidden_requests_[id]);
+    }
+    return true;
+  }
+  if (full.size() > 1) return false;
+  FillBlock(full.front(), hidden_requests_[full.front()]);
+  return true;
 }
 
 void SimWorld::Join(RequestId id, HiddenRequest& hidden, Decodes& decodes) {

@@ -171,6 +171,9 @@ class SimWorld final : public World {
   void EmitVerified(const WorkItem& item, HiddenRequest& hidden);
   // Emits the tokens of a step that gives one to each member or to none, in batch order.
   void EmitToMembers(const StepPlan& plan, Replica& replica, bool to_all);
+  // Reports the blocks of members that are full, in batch order, if the places that the members
+  // had in an earlier step tell it; otherwise does nothing and returns false.
+  [[nodiscard]] bool FillInOrder(const StepPlan& plan, const Decodes& decodes);
   void Join(RequestId id, HiddenRequest& hidden, Decodes& decodes);
   // Subtracts the tokens that the set had given it after `steps` steps; it is no member any more.
   void Settle(HiddenRequest& hidden, std::int64_t steps) const;
@@ -214,6 +217,7 @@ class SimWorld final : public World {
   std::vector<Event> arrivals_;  // of ArrivalsBefore
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
+  std::vector<std::size_t> places_;                 // scratch of FillInOrder
   std::vector<ReturnedStep> returned_;              // in this instant
   std::vector<std::vector<BlockKey>> prompt_keys_;  // of this instant's arrivals; reused
   std::size_t prompt_keys_used_ = 0;

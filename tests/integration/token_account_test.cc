@@ -8,6 +8,7 @@
 #include <map>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,7 +19,6 @@
 #include "sched/engine.h"
 #include "sched/policy/registry.h"
 #include "sched/serve.h"
-#include "sched/unchanged_batch.h"
 #include "sim/cost/linear_cost.h"
 #include "sim/world/sim_world.h"
 #include "tests/support/listed_source.h"
@@ -68,7 +68,11 @@ class TokenAccount final : public RunObserver, public RunListener {
   }
   void OnPlan(TimePoint /*now*/, const StepPlan& plan) override {
     plans_.PushBack(plan);
-    repeats += batch_.Follows(plan) ? 1 : 0;
+    std::vector<RequestId> batch;
+    for (const WorkItem& item : plan.work) batch.push_back(item.request);
+    std::ranges::sort(batch);
+    repeats += !batch.empty() && batch == batch_ ? 1 : 0;
+    batch_ = std::move(batch);
   }
 
   void OnGaps(TimePoint /*now*/, Duration /*gap*/, std::int64_t count) override { gaps += count; }
@@ -119,7 +123,7 @@ class TokenAccount final : public RunObserver, public RunListener {
   bool names_blocks_;
   Delivery delivery_;
   RingQueue<StepPlan> plans_;
-  UnchangedBatch batch_;
+  std::vector<RequestId> batch_;  // of the latest plan, sorted
   std::map<RequestId, std::vector<TimePoint>> tokens_;
 };
 
