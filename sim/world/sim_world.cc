@@ -85,10 +85,8 @@ Instant SimWorld::Advance(TimePoint wake_at) {
   events_.clear();
   prompt_keys_used_ = 0;
   if (clients_ != nullptr) return AdvanceWithClients(wake_at);
-  const TracedRequest* arrival = source_.Peek();
   const TimePoint result_time = NextResult();
-  const TimePoint arrival_time = arrival == nullptr ? kTimeNever : std::max(arrival->arrival, now_);
-  const TimePoint next = std::min(result_time, arrival_time);
+  const TimePoint next = std::min(result_time, std::max(source_.next_time(), now_));
   if (wake_at < next) return WakeUpAt(wake_at);
   if (next == kTimeNever) return {};
   now_ = next;
@@ -119,11 +117,7 @@ void SimWorld::CloseHidden(RequestId id) {
 }
 
 void SimWorld::TakeArrivals() {
-  for (const TracedRequest* arrival = source_.Peek();
-       arrival != nullptr && arrival->arrival <= now_; arrival = source_.Peek()) {
-    Announce(*arrival, Duration{0});
-    source_.Take();
-  }
+  for (; source_.next_time() <= now_; source_.Take()) Announce(*source_.Peek(), Duration{0});
 }
 
 void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bool prefix_keys) {
@@ -436,6 +430,7 @@ Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
 }
 
 void SimWorld::TakeFromClients() {
+  if (clients_->next_time() > now_) return;
   clients_->AdvanceTo(now_);
   while (const std::optional<RequestCancelled> left = clients_->TakeLeft(now_)) {
     const HiddenRequest* const hidden = hidden_requests_.Find(left->request);
@@ -469,18 +464,11 @@ std::span<const Event> SimWorld::ArrivalsBefore(TimePoint until, bool prefix_key
   CHECK(replicas_are_separate() && steps_.empty());
   events_.clear();
   prompt_keys_used_ = 0;
-  for (const TracedRequest* arrival = source_.Peek();
-       arrival != nullptr && arrival->arrival < until; arrival = source_.Peek()) {
-    Announce(*arrival, Duration{0}, prefix_keys);
-    source_.Take();
+  for (; source_.next_time() < until; source_.Take()) {
+    Announce(*source_.Peek(), Duration{0}, prefix_keys);
   }
   arrivals_.swap(events_);
   return arrivals_;
-}
-
-TimePoint SimWorld::next_arrival() {
-  const TracedRequest* const arrival = source_.Peek();
-  return arrival == nullptr ? kTimeNever : std::max(arrival->arrival, kTimeZero);
 }
 
 void SimWorld::TakeOver(RequestId id, SimWorld& from) {
