@@ -55,6 +55,41 @@ void RooflineCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_t
   }
 }
 
+// One timer's share of a model: the features of the latest step, and by stage the seconds of its
+// operations.
+class RooflineCost::ReplicaTimer final : public StepTimer {
+ public:
+  explicit ReplicaTimer(const RooflineCost& cost) : cost_(cost) {
+    for (const CriticalPath& path : cost.paths_) stages_.emplace_back(path.operations());
+  }
+
+  void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) override {
+    CHECK(stage_times.size() == stages_.size());
+    cost_.features_.Renew(plan.totals, known_, [this](FeatureGroup group) {
+      for (std::size_t i = 0; i < stages_.size(); ++i) {
+        cost_.paths_[i].Compute(group, known_.x, stages_[i]);
+      }
+    });
+    const double swap = cost_.swap_.Seconds(plan);
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      stage_times[i] = CostDuration(kRooflineName, swap + cost_.paths_[i].Seconds(stages_[i]));
+    }
+  }
+  [[nodiscard]] Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
+                                   const DeviceState& state) override {
+    return cost_.StageTime(plan, stage, begin, state);
+  }
+
+ private:
+  const RooflineCost& cost_;
+  KnownFeatures known_;
+  std::vector<std::vector<double>> stages_;
+};
+
+std::unique_ptr<StepTimer> RooflineCost::Timer() const {
+  return std::make_unique<ReplicaTimer>(*this);
+}
+
 std::optional<StepParts> RooflineCost::Parts(const StepPlan& plan) const {
   const StepFeatures x = features_(plan.totals);
   const double swap = swap_.Seconds(plan);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <vector>
 
 #include "core/check.h"
 #include "core/input_error.h"
@@ -131,23 +132,42 @@ Duration ProfileCost::HostTime(const StepPlan& plan) const {
                                                              static_cast<double>(plan.work.size()));
 }
 
+template <class Add>
+void ProfileCost::ForEachPart(const StepPlan& plan, int stage, double heat, double last_step,
+                              StepModel::Known& known, const Add& add) const {
+  add(StepPart::kBuild, CostDuration(kProfileName, swap_.Seconds(plan)));
+  if (plan.totals.tokens() == 0) return;
+  const StageTimes times = model_.Times(plan.totals, stage, heat, last_step, known);
+  // A negative gap is time that operations overlap with the step before: all take less.
+  double shown = 1;
+  if (times.gap < 0) {
+    double operations = 0;
+    for (const double seconds : times.operations) operations += seconds;
+    if (operations > 0) shown = 1 + times.gap / operations;
+  }
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    add(PartOf(static_cast<OperationClass>(i)),
+        CostDuration(kProfileName, shown * times.operations[i]));
+  }
+  add(StepPart::kOther, CostDuration(kProfileName, std::max(times.gap, 0.0)));
+  add(StepPart::kClocks, CostDuration(kProfileName, times.clocks));
+}
+
 StepParts ProfileCost::PartsOf(const StepPlan& plan, int stage, double heat,
                                double last_step) const {
+  StepModel::Known known;
   StepParts parts;
-  parts[StepPart::kBuild] = CostDuration(kProfileName, swap_.Seconds(plan));
-  if (plan.totals.tokens() == 0) return parts;
-  const StageTimes times = model_.Times(plan.totals, stage, heat, last_step);
-  // A negative gap is time that operations overlap with the step before: all take less.
-  double operations = 0;
-  for (const double seconds : times.operations) operations += seconds;
-  const double shown = times.gap < 0 && operations > 0 ? 1 + times.gap / operations : 1;
-  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
-    parts[PartOf(static_cast<OperationClass>(i))] +=
-        CostDuration(kProfileName, shown * times.operations[i]);
-  }
-  parts[StepPart::kOther] += CostDuration(kProfileName, std::max(times.gap, 0.0));
-  parts[StepPart::kClocks] = CostDuration(kProfileName, times.clocks);
+  ForEachPart(plan, stage, heat, last_step, known,
+              [&](StepPart part, Duration time) { parts[part] += time; });
   return parts;
+}
+
+Duration ProfileCost::TimeOf(const StepPlan& plan, int stage, TimePoint begin,
+                             const DeviceState& state, StepModel::Known& known) const {
+  Duration sum{0};
+  ForEachPart(plan, stage, model_.memory().Rested(state, begin), Seconds(state.last_step), known,
+              [&](StepPart /*part*/, Duration time) { sum += time; });
+  return sum;
 }
 
 void ProfileCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
@@ -159,8 +179,33 @@ void ProfileCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_ti
 
 Duration ProfileCost::StageTime(const StepPlan& plan, int stage, TimePoint begin,
                                 const DeviceState& state) const {
-  return PartsOf(plan, stage, model_.memory().Rested(state, begin), Seconds(state.last_step))
-      .device();
+  StepModel::Known known;
+  return TimeOf(plan, stage, begin, state, known);
+}
+
+class ProfileCost::ReplicaTimer final : public StepTimer {
+ public:
+  explicit ReplicaTimer(const ProfileCost& cost)
+      : cost_(cost), stages_(static_cast<std::size_t>(cost.stages())) {}
+
+  void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) override {
+    CHECK(stage_times.size() == stages_.size());
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      stage_times[stage] = StageTime(plan, static_cast<int>(stage), kTimeZero, DeviceState{});
+    }
+  }
+  [[nodiscard]] Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
+                                   const DeviceState& state) override {
+    return cost_.TimeOf(plan, stage, begin, state, stages_[static_cast<std::size_t>(stage)]);
+  }
+
+ private:
+  const ProfileCost& cost_;
+  std::vector<StepModel::Known> stages_;
+};
+
+std::unique_ptr<StepTimer> ProfileCost::Timer() const {
+  return std::make_unique<ReplicaTimer>(*this);
 }
 
 void ProfileCost::Advance(const StepPlan& plan, TimePoint begin, TimePoint end,

@@ -149,25 +149,6 @@ std::int64_t RoundedShare(std::int64_t width, const Parallelism& parallelism) {
 
 }  // namespace
 
-StepPart PartOf(OperationClass operation) {
-  switch (operation) {
-    case OperationClass::kGemm:
-    case OperationClass::kExperts:
-    case OperationClass::kHead:
-      return StepPart::kGemm;
-    case OperationClass::kPrefillAttention:
-    case OperationClass::kDecodeAttention:
-      return StepPart::kAttention;
-    case OperationClass::kCollective:
-      return StepPart::kCommunication;
-    case OperationClass::kSampling:
-      return StepPart::kSampling;
-    case OperationClass::kSmall:
-      break;
-  }
-  return StepPart::kOther;
-}
-
 StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& hardware,
                                  const Parallelism& parallelism, std::int32_t stage,
                                  const DeviceProfile& device, const OperationChoices& choices)
@@ -269,10 +250,19 @@ ByOperation<double> StageOperations::Seconds(const StepLoad& load) const {
     if (model == nullptr || rows == 0) continue;
     seconds[i] = remembered_[i].Seconds(rows, [&](std::int64_t n) { return (this->*model)(n); });
   }
+  if (load.chunks.chunks == 0) {
+    seconds[At(OperationClass::kDecodeAttention)] = DecodeAttentionSeconds(load);
+    return seconds;
+  }
   const Attention attention = AttentionOf(load);
   seconds[At(OperationClass::kPrefillAttention)] = attention.chunks.seconds;
   seconds[At(OperationClass::kDecodeAttention)] = attention.decodes.seconds;
   return seconds;
+}
+
+double StageOperations::DecodeAttentionSeconds(const StepLoad& load) const {
+  if (load.chunks.chunks != 0 || windowed_attention_) return AttentionOf(load).decodes.seconds;
+  return layers_ * attention_.Seconds(load.decodes);
 }
 
 Estimate StageOperations::LayerGemms(std::int64_t rows) const {
@@ -353,10 +343,11 @@ StageOperations::Attention StageOperations::AttentionOf(const StepLoad& load) co
       attention.decodes = layers * model(seen.decodes);
       return attention;
     }
-    attention.chunks = layers * model(seen.chunks);
+    const Estimate alone = model(seen.chunks);
+    attention.chunks = layers * alone;
     if (seen.decodes.requests > 0) {
       attention.decodes =
-          SubtractEstimate(layers * model(seen.chunks, seen.decodes), attention.chunks);
+          SubtractEstimate(layers * model(seen.chunks, seen.decodes, alone), attention.chunks);
     }
     return attention;
   };

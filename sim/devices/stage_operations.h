@@ -49,7 +49,24 @@ template <class T>
 using ByOperation = std::array<T, kOperationClassCount>;
 
 // The part of a step's time that the operation belongs to.
-StepPart PartOf(OperationClass operation);
+constexpr StepPart PartOf(OperationClass operation) {
+  switch (operation) {
+    case OperationClass::kGemm:
+    case OperationClass::kExperts:
+    case OperationClass::kHead:
+      return StepPart::kGemm;
+    case OperationClass::kPrefillAttention:
+    case OperationClass::kDecodeAttention:
+      return StepPart::kAttention;
+    case OperationClass::kCollective:
+      return StepPart::kCommunication;
+    case OperationClass::kSampling:
+      return StepPart::kSampling;
+    case OperationClass::kSmall:
+      break;
+  }
+  return StepPart::kOther;
+}
 
 // Sizes of the operations of a step.
 struct StepLoad {
@@ -78,6 +95,9 @@ class StageOperations {
 
   // Seconds of each class in isolation, as measured: the median prediction.
   [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
+
+  // Of decode attention alone, as in Seconds().
+  [[nodiscard]] double DecodeAttentionSeconds(const StepLoad& load) const;
 
   // Seconds of each class with the spread of the models.
   [[nodiscard]] ByOperation<Estimate> Estimates(const StepLoad& load) const;

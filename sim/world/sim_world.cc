@@ -72,6 +72,7 @@ void SimWorld::SetUpReplicas(const StepCost& cost) {
     for (std::int32_t i = 0; i < group.count; ++i) {
       Replica& replica = replicas_.at(next++);
       replica.cost = group.cost;
+      replica.timer = group.cost->Timer();
       replica.forgets_stale_tokens = group.forgets_stale_tokens;
       replica.overlaps_own_steps = group.overlaps_own_steps;
       replica.stage_free.assign(stages, kTimeZero);
@@ -198,13 +199,13 @@ void SimWorld::Launch(const StepPlan& plan) {
   if (UsesDevice(plan)) {
     const bool remembers = !replica.devices.empty();
     const std::span stage_times = std::span(stage_times_).first(replica.stage_free.size());
-    if (!remembers) cost.DeviceTimes(plan, stage_times);
+    if (!remembers) replica.timer->DeviceTimes(plan, stage_times);
     for (std::size_t stage = 0; stage < stage_times.size(); ++stage) {
       const TimePoint begin = std::max(ready, replica.stage_free[stage]);
       if (stage == 0) started = begin;
       if (remembers) {
         stage_times[stage] =
-            cost.StageTime(plan, static_cast<int>(stage), begin, replica.devices[stage]);
+            replica.timer->StageTime(plan, static_cast<int>(stage), begin, replica.devices[stage]);
       }
       ready = After(begin, stage_times[stage]);
       if (remembers) cost.Advance(plan, begin, ready, replica.devices[stage]);

@@ -123,6 +123,7 @@ class SimWorld final : public World {
   };
   struct Replica {
     const StepCost* cost = nullptr;
+    std::unique_ptr<StepTimer> timer;  // of the cost model
     bool forgets_stale_tokens = false;
     bool overlaps_own_steps = false;
     UnchangedBatch batch;

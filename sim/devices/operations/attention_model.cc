@@ -244,33 +244,61 @@ Estimate AttentionModel::operator()(const GenerationAttention& decodes) const {
   return AtLeast(estimate, limits_.Attention(work, heads_.compute_dtype));
 }
 
+double AttentionModel::Seconds(const GenerationAttention& decodes) const {
+  if (decodes.requests == 0) return 0;
+  const AttentionWork work = WorkOf(decodes);
+  if (!work.cold) return (*this)(decodes).seconds;
+  const double microseconds = GenerationMicroseconds(generation_, work);
+  return std::max(
+      kSecondsPerMicrosecond * microseconds * std::exp(MeanCorrection(work, microseconds)),
+      limits_.Attention(work, heads_.compute_dtype));
+}
+
 // Measurements of small caches were made in L2. What they say about the launch is true of a cold
 // cache too; what they say about reading it is taken from caches that exceed L2.
-LogRatio AttentionModel::GenerationCorrection(const AttentionWork& work,
-                                              double microseconds) const {
-  double length = work.context_tokens / work.requests;
+AttentionModel::Lengths AttentionModel::LengthsOf(const AttentionWork& work,
+                                                  double microseconds) const {
+  Lengths lengths{.measured = work.context_tokens / work.requests};
   if (generation_correction_.window > 0) {
-    length = std::min(length, static_cast<double>(generation_correction_.window));
+    lengths.measured =
+        std::min(lengths.measured, static_cast<double>(generation_correction_.window));
   }
-  const LogRatio measured = generation_correction_(work.requests, length);
-  if (!work.cold) return measured;
+  if (!work.cold) return lengths;
   const double bytes = GenerationBytes(work);
   const double beyond = kBeyondL2 * generation_.l2_bytes / bytes;
-  if (beyond <= 1) return measured;
-  const LogRatio streamed = generation_correction_(work.requests, length * beyond);
-  const double share = std::min(1.0, bytes / generation_.rate / microseconds);
-  return {measured.mean + share * (streamed.mean - measured.mean),
+  if (beyond <= 1) return lengths;
+  lengths.streamed = lengths.measured * beyond;
+  lengths.share = std::min(1.0, bytes / generation_.rate / microseconds);
+  return lengths;
+}
+
+LogRatio AttentionModel::GenerationCorrection(const AttentionWork& work,
+                                              double microseconds) const {
+  const Lengths lengths = LengthsOf(work, microseconds);
+  const LogRatio measured = generation_correction_(work.requests, lengths.measured);
+  if (lengths.streamed == 0) return measured;
+  const LogRatio streamed = generation_correction_(work.requests, lengths.streamed);
+  return {measured.mean + lengths.share * (streamed.mean - measured.mean),
           std::max(measured.sd, streamed.sd)};
+}
+
+double AttentionModel::MeanCorrection(const AttentionWork& work, double microseconds) const {
+  const Lengths lengths = LengthsOf(work, microseconds);
+  const AttentionCorrection& rows = generation_correction_.rows;
+  const GridPosition batch = rows.PositionOf(work.requests);
+  const double measured = rows.MeanAt(batch, lengths.measured);
+  if (lengths.streamed == 0) return measured;
+  return measured + lengths.share * (rows.MeanAt(batch, lengths.streamed) - measured);
 }
 
 // One call computes both. Kernels that pack heads split decodes in a mixed call, too; in other
 // kernels each query head of a decode takes a tile.
 Estimate AttentionModel::operator()(const ContextAttention& chunks,
-                                    const GenerationAttention& decodes) const {
+                                    const GenerationAttention& decodes,
+                                    const Estimate& alone) const {
   if (chunks.chunks == 0) return (*this)(decodes);
-  if (decodes.requests == 0) return (*this)(chunks);
-  const Estimate first = (*this)(chunks);
-  Estimate added = first;
+  if (decodes.requests == 0) return alone;
+  Estimate added = alone;
   if (context_.packs_heads) {
     const double launch = kSecondsPerMicrosecond * generation_.launch;
     added = (*this)(decodes);
@@ -283,9 +311,9 @@ Estimate AttentionModel::operator()(const ContextAttention& chunks,
                                               ContextMicroseconds(context_, of_chunks));
   }
   added.seconds *= mixed_factor_;
-  const double seconds = first.seconds + added.seconds;
+  const double seconds = alone.seconds + added.seconds;
   const double sd =
-      std::hypot(first.seconds * first.log_sd, added.seconds * added.log_sd) / seconds;
+      std::hypot(alone.seconds * alone.log_sd, added.seconds * added.log_sd) / seconds;
   const Estimate both{seconds, std::hypot(sd, kMixed),
                       std::hypot(kLastingAttentionShare * sd, kMixed)};
   const DType compute = heads_.compute_dtype;

@@ -82,14 +82,31 @@ class AttentionModel {
   // Each kind alone, in constant time; 0 seconds without work.
   [[nodiscard]] Estimate operator()(const ContextAttention& chunks) const;
   [[nodiscard]] Estimate operator()(const GenerationAttention& decodes) const;
-  // Both kinds in one step.
+  // The seconds of operator() alone.
+  [[nodiscard]] double Seconds(const GenerationAttention& decodes) const;
+  // Both kinds in one step. `alone`: the chunks without the decodes.
   [[nodiscard]] Estimate operator()(const ContextAttention& chunks,
-                                    const GenerationAttention& decodes) const;
+                                    const GenerationAttention& decodes) const {
+    return (*this)(chunks, decodes, (*this)(chunks));
+  }
+  [[nodiscard]] Estimate operator()(const ContextAttention& chunks,
+                                    const GenerationAttention& decodes,
+                                    const Estimate& alone) const;
 
  private:
+  // Lengths at which the table corrects decodes.
+  struct Lengths {
+    double measured = 0;
+    double streamed = 0;  // of a cache that exceeds L2; 0 = it does
+    double share = 0;     // of the streamed one
+  };
+
   [[nodiscard]] AttentionWork WorkOf(const ContextAttention& work) const;
   [[nodiscard]] AttentionWork WorkOf(const GenerationAttention& work) const;
+  [[nodiscard]] Lengths LengthsOf(const AttentionWork& work, double microseconds) const;
   [[nodiscard]] LogRatio GenerationCorrection(const AttentionWork& work, double microseconds) const;
+  // Its mean alone.
+  [[nodiscard]] double MeanCorrection(const AttentionWork& work, double microseconds) const;
 
   AttentionHeads heads_;
   PhysicalLimits limits_;

@@ -279,18 +279,31 @@ void AttentionCorrection::KrigePrompts(const AttentionTable& table,
   }
 }
 
+double AttentionCorrection::Mixed(const GridPosition& batch, const GridPosition& length,
+                                  double LogRatio::*member) const {
+  const auto cell = [&](std::size_t i, std::size_t j) {
+    return cells_[i * lengths_.size() + j].*member;
+  };
+  const auto mix = [](double x, double y, double share) { return x + share * (y - x); };
+  return mix(mix(cell(batch.low, length.low), cell(batch.high, length.low), batch.share),
+             mix(cell(batch.low, length.high), cell(batch.high, length.high), batch.share),
+             length.share);
+}
+
+GridPosition AttentionCorrection::PositionOf(double batch) const {
+  return cells_.empty() ? GridPosition{} : Locate(batches_, std::log2(batch));
+}
+
+double AttentionCorrection::MeanAt(const GridPosition& batch, double length) const {
+  if (cells_.empty()) return 0;
+  return Mixed(batch, Locate(lengths_, std::log2(length)), &LogRatio::mean);
+}
+
 LogRatio AttentionCorrection::operator()(double batch, double length) const {
   if (cells_.empty()) return {0, sd_};
-  const GridPosition b = Locate(batches_, std::log2(batch));
+  const GridPosition b = PositionOf(batch);
   const GridPosition l = Locate(lengths_, std::log2(length));
-  const auto cell = [&](std::size_t i, std::size_t j) -> const LogRatio& {
-    return cells_[i * lengths_.size() + j];
-  };
-  const auto mix = [](const LogRatio& x, const LogRatio& y, double share) {
-    return LogRatio{x.mean + share * (y.mean - x.mean), x.sd + share * (y.sd - x.sd)};
-  };
-  return mix(mix(cell(b.low, l.low), cell(b.high, l.low), b.share),
-             mix(cell(b.low, l.high), cell(b.high, l.high), b.share), l.share);
+  return {Mixed(b, l, &LogRatio::mean), Mixed(b, l, &LogRatio::sd)};
 }
 
 void AttentionCorrection::AddBase(const AttentionCorrection& base) {

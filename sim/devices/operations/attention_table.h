@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/cost/grid_position.h"
 #include "sim/devices/operations/attention_profile.h"
 
 namespace twin::sim {
@@ -59,6 +60,9 @@ class AttentionCorrection {
                       std::int32_t kv_heads, int left_out = -1);
 
   [[nodiscard]] LogRatio operator()(double batch, double length) const;
+  // operator() for several lengths with one batch: the position of the batch, and the mean there.
+  [[nodiscard]] GridPosition PositionOf(double batch) const;
+  [[nodiscard]] double MeanAt(const GridPosition& batch, double length) const;
 
   // Replaces what was not measured; nothing if no row is left. Takes some ms. REQUIRES: the
   // arguments of the constructor; Kriges(table).
@@ -69,6 +73,8 @@ class AttentionCorrection {
   void AddBase(const AttentionCorrection& base);
 
  private:
+  [[nodiscard]] double Mixed(const GridPosition& batch, const GridPosition& length,
+                             double LogRatio::*member) const;
   void Fill(const AttentionTable& table, const std::vector<AttentionRow>& rows,
             std::int32_t query_heads, std::int32_t kv_heads, int left_out);
   double sd_ = 0;
