@@ -12,8 +12,6 @@
 namespace twin::sim {
 namespace {
 
-constexpr std::size_t kMaxChains = 32;
-
 using Graph = OperationGraph::Graph;
 using Vertex = OperationGraph::Vertex;
 
@@ -106,22 +104,14 @@ inline double CriticalPath::Start(const Chain& chain, const double* finish) cons
   return start;
 }
 
-inline double CriticalPath::Finish(std::span<const double> seconds, double* finish) const {
+double CriticalPath::Finish(std::span<const double> seconds, double* finish) const {
   double longest = 0;
   for (std::size_t i = 0; i < chains_.size(); ++i) {
     const Chain& chain = chains_[i];
-    double sum = 0;
-#pragma GCC unroll 4
-    for (std::size_t j = chain.begin; j < chain.end; ++j) sum += seconds[j];
-    finish[i] = Start(chain, finish) + sum;
+    finish[i] = Start(chain, finish) + Sum(&seconds[chain.begin], &seconds[chain.end - 1] + 1);
     longest = std::max(longest, finish[i]);
   }
   return longest;
-}
-
-double CriticalPath::Seconds(std::span<const double> seconds) const {
-  std::array<double, kMaxChains> finish;
-  return Finish(seconds, finish.data());
 }
 
 std::vector<OperationCost> CriticalPath::Breakdown(const StepFeatures& x) const {

@@ -73,13 +73,20 @@ class CriticalPath {
   }
 
   // Length of the longest path, from the seconds of all operations.
-  [[nodiscard]] double Seconds(std::span<const double> seconds) const;
+  [[nodiscard]] double Seconds(std::span<const double> seconds) const {
+    // No chain waits for another one.
+    if (chains_.size() == 1) return Sum(seconds.data(), seconds.data() + seconds.size());
+    std::array<double, kMaxChains> finish;
+    return Finish(seconds, finish.data());
+  }
 
   // Every operation, in topological order. The seconds of the operations on the critical path add
   // up to Seconds(x).
   [[nodiscard]] std::vector<OperationCost> Breakdown(const StepFeatures& x) const;
 
  private:
+  static constexpr std::size_t kMaxChains = 32;
+
   // An operation with all divisions and its count already applied.
   struct Coefficients {
     Term compute;
@@ -109,6 +116,18 @@ class CriticalPath {
       latency += c.latency_term.Of(x);
     }
     return latency + std::max(compute, memory);
+  }
+  // From the first to the last: the order decides about the last digits.
+  [[nodiscard]] static double Sum(const double* begin, const double* end) {
+    double sum = 0;
+    for (; end - begin >= 4; begin += 4) {
+      sum += begin[0];
+      sum += begin[1];
+      sum += begin[2];
+      sum += begin[3];
+    }
+    for (; begin != end; ++begin) sum += *begin;
+    return sum;
   }
   void ListGroups();
   [[nodiscard]] std::vector<double> SecondsOfAll(const StepFeatures& x) const;

@@ -55,24 +55,23 @@ void RooflineCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_t
   }
 }
 
-// One timer's share of a model: the features of the latest step, and by stage the seconds of its
-// operations.
 class RooflineCost::ReplicaTimer final : public StepTimer {
  public:
   explicit ReplicaTimer(const RooflineCost& cost) : cost_(cost) {
-    for (const CriticalPath& path : cost.paths_) stages_.emplace_back(path.operations());
+    for (const CriticalPath& path : cost.paths_) {
+      stages_.push_back({&path, std::vector<double>(path.operations())});
+    }
   }
 
   void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) override {
     CHECK(stage_times.size() == stages_.size());
     cost_.features_.Renew(plan.totals, known_, [this](FeatureGroup group) {
-      for (std::size_t i = 0; i < stages_.size(); ++i) {
-        cost_.paths_[i].Compute(group, known_.x, stages_[i]);
-      }
+      for (Stage& stage : stages_) stage.path->Compute(group, known_.x, stage.seconds);
     });
     const double swap = cost_.swap_.Seconds(plan);
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-      stage_times[i] = CostDuration(kRooflineName, swap + cost_.paths_[i].Seconds(stages_[i]));
+    Duration* time = stage_times.data();
+    for (const Stage& stage : stages_) {
+      *time++ = CostDuration(kRooflineName, swap + stage.path->Seconds(stage.seconds));
     }
   }
   [[nodiscard]] Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
@@ -81,9 +80,14 @@ class RooflineCost::ReplicaTimer final : public StepTimer {
   }
 
  private:
+  struct Stage {
+    const CriticalPath* path;
+    std::vector<double> seconds;  // of its operations in the latest step
+  };
+
   const RooflineCost& cost_;
-  KnownFeatures known_;
-  std::vector<std::vector<double>> stages_;
+  KnownFeatures known_;  // of the latest step
+  std::vector<Stage> stages_;
 };
 
 std::unique_ptr<StepTimer> RooflineCost::Timer() const {

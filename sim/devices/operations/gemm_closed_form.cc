@@ -95,6 +95,14 @@ double WeightBytes(const GemmShape& shape) {
   return WeightByteSize(shape.format) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
 }
 
+// What all tilings of a product have in common.
+struct GemmForm::Operands {
+  double m;
+  double x_bytes;
+  double traffic_s;
+  std::array<double, kSplits> reductions;  // seconds, by split
+};
+
 // A tile and a split.
 struct GemmForm::Tiling {
   double compute;
@@ -102,8 +110,7 @@ struct GemmForm::Tiling {
   double again;    // operands that tiles read again
   double longest;  // of the three
   double reduction;
-
-  [[nodiscard]] double least() const { return longest + reduction; }
+  double least;  // longest + reduction
   [[nodiscard]] double Seconds(double overlap) const {
     return longest * std::pow(Power(compute / longest, overlap) + Power(memory / longest, overlap) +
                                   Power(again / longest, overlap),
@@ -175,39 +182,46 @@ double GemmForm::TrafficSeconds(double m, double x_bytes) const {
   return (weight_bytes_ + activations - cached) / bandwidth_ + cached / cache;
 }
 
+GemmForm::Operands GemmForm::OperandsOf(double m) const {
+  Operands operands;
+  operands.m = m;
+  operands.x_bytes = x_row_bytes_per_k_ * m * k_;
+  operands.traffic_s = TrafficSeconds(m, operands.x_bytes);
+  for (std::size_t i = 0; i < kSplits; ++i) {
+    const double split = kSplitParts[i];
+    operands.reductions[i] = split > 1 ? c_.split_s + 4 * m * n_ * split / l2_bytes_per_s_ : 0;
+  }
+  return operands;
+}
+
 GemmForm::Tilings GemmForm::TilingsOf(double m) const {
-  const double x_bytes = x_row_bytes_per_k_ * m * k_;
-  const double traffic_s = TrafficSeconds(m, x_bytes);
+  const Operands operands = OperandsOf(m);
   Tilings tilings;
-  for (const Tile& tile : tiles_) AddTilings(tile, m, x_bytes, traffic_s, tilings);
+  for (const Tile& tile : tiles_) AddTilings(tile, operands, tilings);
   return tilings;
 }
 
-void GemmForm::AddTilings(const Tile& tile, double m, double x_bytes, double traffic_s,
-                          Tilings& tilings) const {
-  const double parts = m / tile.rows;
+void GemmForm::AddTilings(const Tile& tile, const Operands& operands, Tilings& tilings) const {
+  const double parts = operands.m / tile.rows;
   const double rows = std::max(1.0, parts + c_.row_rounding * (Ceil(parts) - parts));
-  const double tile_rows = ComputedRows(format_, m, tile.rows);
-  const double again = (x_bytes * tile.columns + weight_bytes_ * rows) / l2_bytes_per_s_;
+  const double tile_rows = ComputedRows(format_, operands.m, tile.rows);
+  const double again = (operands.x_bytes * tile.columns + weight_bytes_ * rows) / l2_bytes_per_s_;
   const double saturating = sms_ * c_.saturating_tiles;
+  const bool whole = tile_rows == tile.rows;
   for (std::size_t i = 0; i < tile.splits; ++i) {
-    const double split = kSplitParts[i];
-    const double tiles = rows * tile.columns * split;
+    const double tiles = rows * tile.columns * kSplitParts[i];
     const double waves = tiles / sms_;
     const double rounded = std::max(1.0, waves + c_.wave_rounding * (Ceil(waves) - waves));
-    const double wave_s =
-        tile_rows == tile.rows ? tile.waves[i] : WaveSeconds(tile, tile_rows, tile.depths[i]);
-    Tiling& tiling = tilings.all[tilings.count];
-    tiling.compute = rounded * wave_s;
-    tiling.memory = traffic_s / std::min(1.0, tiles / saturating);
-    tiling.again = again;
-    tiling.longest = std::max({tiling.compute, tiling.memory, again});
-    tiling.reduction = split > 1 ? c_.split_s + 4 * m * n_ * split / l2_bytes_per_s_ : 0;
-    if (tiling.least() < tilings.least) {
-      tilings.least = tiling.least();
+    const double wave_s = whole ? tile.waves[i] : WaveSeconds(tile, tile_rows, tile.depths[i]);
+    const double compute = rounded * wave_s;
+    const double memory = operands.traffic_s / std::min(1.0, tiles / saturating);
+    const double longest = std::max(std::max(compute, memory), again);
+    const double least = longest + operands.reductions[i];
+    if (least < tilings.least) {
+      tilings.least = least;
       tilings.likely = tilings.count;
     }
-    ++tilings.count;
+    tilings.all[tilings.count++] = {compute, memory, again, longest, operands.reductions[i], least};
   }
 }
 
@@ -229,7 +243,7 @@ double GemmForm::operator()(std::int64_t rows) const {
   double best = tilings.all[tilings.likely].Seconds(c_.overlap);
   for (std::size_t i = 0; i < tilings.count; ++i) {
     const Tiling& tiling = tilings.all[i];
-    if (i == tilings.likely || tiling.least() >= best) continue;
+    if (i == tilings.likely || tiling.least >= best) continue;
     best = std::min(best, tiling.Seconds(c_.overlap));
   }
   const double quantize = c_.quantize_s + c_.quantize_passes * 2 * m * k_ / bandwidth_;

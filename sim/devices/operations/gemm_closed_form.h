@@ -63,6 +63,7 @@ class GemmForm {
     double columns = 0;  // tiles along n
     double work = 0;     // of a tile, with its edges
   };
+  struct Operands;
   struct Tiling;
   struct Tilings;
 
@@ -70,9 +71,9 @@ class GemmForm {
   [[nodiscard]] double WaveSeconds(const Tile& tile, double tile_rows, double depth) const;
   // Of all operands once, memory saturated.
   [[nodiscard]] double TrafficSeconds(double m, double x_bytes) const;
+  [[nodiscard]] Operands OperandsOf(double m) const;
   [[nodiscard]] Tilings TilingsOf(double m) const;
-  void AddTilings(const Tile& tile, double m, double x_bytes, double traffic_s,
-                  Tilings& tilings) const;
+  void AddTilings(const Tile& tile, const Operands& operands, Tilings& tilings) const;
   [[nodiscard]] double LogOfWholeWaves(double m) const;
 
   GemmCoefficients c_;
