@@ -57,6 +57,14 @@ std::int64_t MeasuredLength(const AttentionProfile& profile, AttentionKind kind)
   return tokens > 0 ? tokens : kNoTable;
 }
 
+// A negative gap is time that operations overlap with the step before: all take less.
+double ShownShare(const StageTimes& times) {
+  if (times.gap >= 0) return 1;
+  double operations = 0;
+  for (const double seconds : times.operations) operations += seconds;
+  return operations > 0 ? 1 + times.gap / operations : 1;
+}
+
 }  // namespace
 
 StepTerms StepTermsOf(const ProfileCostConfig& config, const HardwareSpec& hardware) {
@@ -132,42 +140,41 @@ Duration ProfileCost::HostTime(const StepPlan& plan) const {
                                                              static_cast<double>(plan.work.size()));
 }
 
-template <class Add>
-void ProfileCost::ForEachPart(const StepPlan& plan, int stage, double heat, double last_step,
-                              StepModel::Known& known, const Add& add) const {
-  add(StepPart::kBuild, CostDuration(kProfileName, swap_.Seconds(plan)));
-  if (plan.totals.tokens() == 0) return;
-  const StageTimes times = model_.Times(plan.totals, stage, heat, last_step, known);
-  // A negative gap is time that operations overlap with the step before: all take less.
-  double shown = 1;
-  if (times.gap < 0) {
-    double operations = 0;
-    for (const double seconds : times.operations) operations += seconds;
-    if (operations > 0) shown = 1 + times.gap / operations;
-  }
-  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
-    add(PartOf(static_cast<OperationClass>(i)),
-        CostDuration(kProfileName, shown * times.operations[i]));
-  }
-  add(StepPart::kOther, CostDuration(kProfileName, std::max(times.gap, 0.0)));
-  add(StepPart::kClocks, CostDuration(kProfileName, times.clocks));
-}
-
 StepParts ProfileCost::PartsOf(const StepPlan& plan, int stage, double heat,
                                double last_step) const {
-  StepModel::Known known;
   StepParts parts;
-  ForEachPart(plan, stage, heat, last_step, known,
-              [&](StepPart part, Duration time) { parts[part] += time; });
+  parts[StepPart::kBuild] = CostDuration(kProfileName, swap_.Seconds(plan));
+  if (plan.totals.tokens() == 0) return parts;
+  const StageTimes times = model_.Times(plan.totals, stage, heat, last_step);
+  const double shown = ShownShare(times);
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    parts[PartOf(static_cast<OperationClass>(i))] +=
+        CostDuration(kProfileName, shown * times.operations[i]);
+  }
+  parts[StepPart::kOther] += CostDuration(kProfileName, std::max(times.gap, 0.0));
+  parts[StepPart::kClocks] = CostDuration(kProfileName, times.clocks);
   return parts;
 }
 
 Duration ProfileCost::TimeOf(const StepPlan& plan, int stage, TimePoint begin,
                              const DeviceState& state, StepModel::Known& known) const {
-  Duration sum{0};
-  ForEachPart(plan, stage, model_.memory().Rested(state, begin), Seconds(state.last_step), known,
-              [&](StepPart /*part*/, Duration time) { sum += time; });
-  return sum;
+  constexpr auto kDecodes = static_cast<std::size_t>(OperationClass::kDecodeAttention);
+  const Duration swap = CostDuration(kProfileName, swap_.Seconds(plan));
+  if (plan.totals.tokens() == 0) return swap;
+  const StageTimes times = model_.Times(plan.totals, stage, model_.memory().Rested(state, begin),
+                                        Seconds(state.last_step), known);
+  const double shown = ShownShare(times);
+  if (known.rounded_factor != shown) {
+    known.rounded_factor = shown;
+    known.rounded = Duration{0};
+    for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+      if (i == kDecodes) continue;
+      known.rounded += CostDuration(kProfileName, shown * times.operations[i]);
+    }
+  }
+  return swap + known.rounded + CostDuration(kProfileName, shown * times.operations[kDecodes]) +
+         CostDuration(kProfileName, std::max(times.gap, 0.0)) +
+         CostDuration(kProfileName, times.clocks);
 }
 
 void ProfileCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {

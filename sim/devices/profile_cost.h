@@ -57,12 +57,9 @@ class ProfileCost final : public StepCost {
  private:
   class ReplicaTimer;
 
-  // A stage's times by part, and their sum. `known`: as in StepModel.
-  template <class Add>
-  void ForEachPart(const StepPlan& plan, int stage, double heat, double last_step,
-                   StepModel::Known& known, const Add& add) const;
   [[nodiscard]] StepParts PartsOf(const StepPlan& plan, int stage, double heat,
                                   double last_step) const;
+  // The sum of PartsOf. `known`: as in StepModel.
   [[nodiscard]] Duration TimeOf(const StepPlan& plan, int stage, TimePoint begin,
                                 const DeviceState& state, StepModel::Known& known) const;
 

@@ -96,8 +96,14 @@ class StageOperations {
   // Seconds of each class in isolation, as measured: the median prediction.
   [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
 
-  // Of decode attention alone, as in Seconds().
-  [[nodiscard]] double DecodeAttentionSeconds(const StepLoad& load) const;
+  // Of the latest decodes: of layers with a window, and of all others.
+  struct Batches {
+    AttentionModel::Batch near;
+    AttentionModel::Batch all;
+  };
+  // Of decode attention alone, as in Seconds(). REQUIRES: `batches` are new, or were used with this
+  // stage.
+  [[nodiscard]] double DecodeAttentionSeconds(const StepLoad& load, Batches& batches) const;
 
   // Seconds of each class with the spread of the models.
   [[nodiscard]] ByOperation<Estimate> Estimates(const StepLoad& load) const;
@@ -126,7 +132,9 @@ class StageOperations {
   [[nodiscard]] Estimate Collectives(std::int64_t rows) const;
   [[nodiscard]] Estimate Head(std::int64_t logits) const;
   [[nodiscard]] Estimate Sampling(std::int64_t logits) const;
-  [[nodiscard]] Attention AttentionOf(const StepLoad& load) const;
+  // kSpread false: seconds alone.
+  template <bool kSpread>
+  [[nodiscard]] Attention AttentionOf(const StepLoad& load, Batches& batches) const;
 
   ModelSpec model_;
   HardwareSpec hardware_;

@@ -251,10 +251,12 @@ void StepModel::Renew(const StepTotals& totals, int stage, Known& known) const {
     SetDecodes(totals, load);
     if (OpenShare(load) == known.open_share) {
       constexpr auto kDecodes = static_cast<std::size_t>(OperationClass::kDecodeAttention);
-      known.in_place[kDecodes] = operations.DecodeAttentionSeconds(load) * known.ratio;
+      known.in_place[kDecodes] =
+          operations.DecodeAttentionSeconds(load, known.batches) * known.ratio;
       return;
     }
   }
+  known.rounded_factor = -1;
   known.totals = totals;
   known.shape = ShapeOf(totals);
   known.open_share = OpenShare(load);

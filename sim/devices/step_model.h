@@ -185,6 +185,11 @@ struct StepModel::Known {
   double open_share = 0;  // of recorded models
   double ratio = 1;       // likewise
   ByOperation<double> in_place{};
+  StageOperations::Batches batches;
+  // For whoever rounds the times: the sum of all operations but the attention of decodes, times a
+  // factor; negative: not known.
+  double rounded_factor = -1;
+  Duration rounded{0};
 };
 
 }  // namespace twin::sim

@@ -10,7 +10,8 @@
 namespace twin::sim {
 namespace {
 
-// One row and column more than neighbours for the condition that weights add up to 1.
+// One row and column more than neighbours for the condition that weights add up to 1, and a column
+// for the right side.
 constexpr std::size_t kOrderMax = kKrigingPointsMax + 1;
 using System = std::array<std::array<double, kOrderMax + 1>, kOrderMax>;
 
@@ -27,8 +28,8 @@ void Solve(System& a, std::size_t order) {
     for (std::size_t j = 0; j < order; ++j) {
       if (j == i || a[j][i] == 0) continue;
       double* const __restrict row = a[j].data();
-      // What is left in column i is not read again.
       const double factor = row[i] / from[i];
+      // What is left in column i is not read again.
       for (std::size_t column = i + 1; column <= order; ++column) {
         row[column] -= factor * from[column];
       }
