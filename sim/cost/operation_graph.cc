@@ -90,9 +90,8 @@ void CriticalPath::ListGroups() {
 }
 
 std::vector<double> CriticalPath::SecondsOfAll(const StepFeatures& x) const {
-  std::vector<double> seconds;
-  seconds.reserve(coefficients_.size());
-  for (const Coefficients& c : coefficients_) seconds.push_back(Seconds(c, x));
+  std::vector<double> seconds(slots());
+  for (std::size_t i = 0; i < coefficients_.size(); ++i) seconds[i] = Seconds(coefficients_[i], x);
   return seconds;
 }
 
@@ -108,7 +107,9 @@ double CriticalPath::Finish(std::span<const double> seconds, double* finish) con
   double longest = 0;
   for (std::size_t i = 0; i < chains_.size(); ++i) {
     const Chain& chain = chains_[i];
-    finish[i] = Start(chain, finish) + Sum(&seconds[chain.begin], &seconds[chain.end - 1] + 1);
+    double sum = 0;
+    for (std::size_t j = chain.begin; j < chain.end; ++j) sum += seconds[j];
+    finish[i] = Start(chain, finish) + sum;
     longest = std::max(longest, finish[i]);
   }
   return longest;

@@ -62,20 +62,23 @@ class CriticalPath {
   // Length of the longest path. Allocates.
   [[nodiscard]] double Seconds(const StepFeatures& x) const { return Seconds(SecondsOfAll(x)); }
 
-  [[nodiscard]] std::size_t operations() const { return operations_.size(); }
+  // Length of the array that Compute() and Seconds() work on: an element for each operation, and
+  // zeros that make up whole groups of kAddends.
+  [[nodiscard]] std::size_t slots() const {
+    return (operations_.size() + kAddends - 1) / kAddends * kAddends;
+  }
 
   // Sets the seconds of the operations that depend on a group of features, without allocation.
-  // REQUIRES: seconds.size() == operations().
+  // REQUIRES: seconds.size() == slots().
   void Compute(FeatureGroup group, const StepFeatures& x, std::span<double> seconds) const {
     for (const std::uint32_t i : by_group_[static_cast<std::size_t>(group)]) {
       seconds[i] = Seconds(coefficients_[i], x);
     }
   }
 
-  // Length of the longest path, from the seconds of all operations.
+  // Length of the longest path, from the seconds of all operations. REQUIRES: as for Compute().
   [[nodiscard]] double Seconds(std::span<const double> seconds) const {
-    // No chain waits for another one.
-    if (chains_.size() == 1) return Sum(seconds.data(), seconds.data() + seconds.size());
+    if (chains_.size() == 1) return SumOfAll(seconds);
     std::array<double, kMaxChains> finish;
     return Finish(seconds, finish.data());
   }
@@ -86,6 +89,7 @@ class CriticalPath {
 
  private:
   static constexpr std::size_t kMaxChains = 32;
+  static constexpr std::size_t kAddends = 4;  // in each turn of SumOfAll()
 
   // An operation with all divisions and its count already applied.
   struct Coefficients {
@@ -117,16 +121,13 @@ class CriticalPath {
     }
     return latency + std::max(compute, memory);
   }
-  // From the first to the last: the order decides about the last digits.
-  [[nodiscard]] static double Sum(const double* begin, const double* end) {
+  // In order, because the order decides about the last digits; zeros at the end change none.
+  [[nodiscard]] static double SumOfAll(std::span<const double> seconds) {
     double sum = 0;
-    for (; end - begin >= 4; begin += 4) {
-      sum += begin[0];
-      sum += begin[1];
-      sum += begin[2];
-      sum += begin[3];
+    const double* const end = seconds.data() + seconds.size();
+    for (const double* at = seconds.data(); at != end; at += kAddends) {
+      sum = sum + at[0] + at[1] + at[2] + at[3];
     }
-    for (; begin != end; ++begin) sum += *begin;
     return sum;
   }
   void ListGroups();

@@ -59,7 +59,7 @@ class RooflineCost::ReplicaTimer final : public StepTimer {
  public:
   explicit ReplicaTimer(const RooflineCost& cost) : cost_(cost) {
     for (const CriticalPath& path : cost.paths_) {
-      stages_.push_back({&path, std::vector<double>(path.operations())});
+      stages_.push_back({&path, std::vector<double>(path.slots())});
     }
   }
 

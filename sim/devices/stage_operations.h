@@ -96,13 +96,13 @@ class StageOperations {
   // Seconds of each class in isolation, as measured: the median prediction.
   [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
 
-  // Of the latest decodes: of layers with a window, and of all others.
+  // The latest decodes, of layers with a window and of all others.
   struct Batches {
     AttentionModel::Batch near;
     AttentionModel::Batch all;
   };
-  // Of decode attention alone, as in Seconds(). REQUIRES: `batches` are new, or were used with this
-  // stage.
+  // Decode attention alone, as in Seconds(). `batches` are renewed. REQUIRES: they are new, or were
+  // used with this stage alone.
   [[nodiscard]] double DecodeAttentionSeconds(const StepLoad& load, Batches& batches) const;
 
   // Seconds of each class with the spread of the models.

@@ -103,8 +103,8 @@ struct GenerationKernel {
 [[nodiscard]] double GenerationMicroseconds(const GenerationKernel& kernel,
                                             const AttentionWork& work);
 
-// What a call for decodes takes from the number of requests and their heads, whatever their
-// lengths are.
+// The part of a call for decodes that follows from the number of requests and their heads, whatever
+// their lengths are.
 struct GenerationCall {
   bool shares_blocks = true;  // query heads, that of their KV head
   bool splits = false;

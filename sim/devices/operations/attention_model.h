@@ -82,8 +82,8 @@ class AttentionModel {
                  KernelLibrary library = KernelLibrary::kVllm,
                  const AttentionProfile& profile = {});
 
-  // What decodes of as many requests as in the step before have in common with it; of no step at
-  // first.
+  // Decodes of one number of requests: all that does not depend on their lengths, and the last
+  // places in the table. A new one stands for no decodes yet. Not thread-safe.
   struct Batch {
     double requests = -1;
     GenerationCall call;
@@ -107,8 +107,8 @@ class AttentionModel {
     return Predict<true>(chunks, decodes, (*this)(chunks), batch);
   }
 
-  // The same predictions; kSpread false: seconds alone. `alone`: the chunks without the decodes.
-  // REQUIRES: `batch` is new, or was used with this model.
+  // Predictions as above; kSpread false: seconds alone. `alone`: the chunks without the decodes.
+  // `batch` is renewed. REQUIRES: it is new, or was used with this model alone.
   template <bool kSpread>
   [[nodiscard]] Estimate Predict(const ContextAttention& chunks) const;
   template <bool kSpread>

@@ -95,7 +95,7 @@ double WeightBytes(const GemmShape& shape) {
   return WeightByteSize(shape.format) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
 }
 
-// What all tilings of a product have in common.
+// Numbers that all tilings of a product have in common.
 struct GemmForm::Operands {
   double m;
   double x_bytes;

@@ -69,7 +69,7 @@ class GemmForm {
 
   void SetUpTile(Tile& tile, double reference) const;
   [[nodiscard]] double WaveSeconds(const Tile& tile, double tile_rows, double depth) const;
-  // Of all operands once, memory saturated.
+  // Seconds to move all operands once, memory saturated.
   [[nodiscard]] double TrafficSeconds(double m, double x_bytes) const;
   [[nodiscard]] Operands OperandsOf(double m) const;
   [[nodiscard]] Tilings TilingsOf(double m) const;

@@ -48,7 +48,7 @@ constexpr KrigingRules kTokenRules{.neighbours = 10, .nugget = 0.06};
 // Measured m on either side that are considered.
 constexpr std::size_t kTokenWindow = 12;
 
-// Of m itself, and of m rounded up to tiles.
+// Shares of m itself, and of m rounded up to tiles.
 constexpr std::array<double, 3> kTokenShares = {0.7, 0.15, 0.15};
 
 GemmRatio Weighted(const KrigingWeights& weights, std::span<const double> log_ratios) {

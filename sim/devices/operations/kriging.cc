@@ -29,7 +29,7 @@ void Solve(System& a, std::size_t order) {
       if (j == i || a[j][i] == 0) continue;
       double* const __restrict row = a[j].data();
       const double factor = row[i] / from[i];
-      // What is left in column i is not read again.
+      // Column i is not read again.
       for (std::size_t column = i + 1; column <= order; ++column) {
         row[column] -= factor * from[column];
       }
