@@ -41,8 +41,9 @@ void JudgeTokens(const sim::GemmTable& table, const std::vector<double>& own,
                  GemmJudged& judged) {
   const std::vector<double> rest =
       tokens == nullptr ? own : WithoutTrend(table, own, *tokens, trend);
+  const sim::GemmTokenWeights axis(table.m);
   for (std::size_t at = 1; at + 1 < own.size(); ++at) {
-    const sim::GemmRatio ratio = RatioAt(table, rest, table.m[at], true);
+    const sim::GemmRatio ratio = axis.RatioWithout(rest, table.m[at]);
     const double left_out = ratio.log_ratio + own[at] - rest[at];
     judged.Add(table.m[at], left_out - own[at], ratio.variance);
   }

@@ -8,7 +8,9 @@
 namespace twin::sim {
 namespace {
 
-Duration TimeOf(const StepCost& cost, const StepTotals& totals) {
+// `Cost`: a cost model, or a timer of one.
+template <class Cost>
+Duration TimeOf(Cost& cost, const StepTotals& totals) {
   StepPlan plan;
   plan.totals = totals;
   Duration time{0};
@@ -45,16 +47,23 @@ std::shared_ptr<const StepCost> DraftCost::Seeded(std::uint64_t seed) const {
   return std::make_shared<DraftCost>(std::move(target), std::move(proposer));
 }
 
-Duration DraftCost::ProposerTime(const StepPlan& plan) const {
+template <class First, class Other>
+Duration DraftCost::ProposerTime(const StepPlan& plan, const First& first,
+                                 const Other& other) const {
   const std::int32_t off = proposer_.off_from_running;
   if (plan.work.empty() || (off > 0 && plan.running >= off)) return Duration{0};
   Duration time = plan.totals.emitting_items > 0 ? proposer_.per_step : Duration{0};
   if (proposer_.model == nullptr) return time;
-  time += TimeOf(*proposer_.model, plan.totals);
+  time += first(plan.totals);
   if (plan.totals.emitting_items > 0 && proposer_.drafts > 1) {
-    time += (proposer_.drafts - 1) * TimeOf(*proposer_.model, OneTokenEach(plan));
+    time += (proposer_.drafts - 1) * other(OneTokenEach(plan));
   }
   return time;
+}
+
+Duration DraftCost::ProposerTime(const StepPlan& plan) const {
+  const auto pass = [this](const StepTotals& totals) { return TimeOf(*proposer_.model, totals); };
+  return ProposerTime(plan, pass, pass);
 }
 
 void DraftCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
@@ -66,6 +75,42 @@ Duration DraftCost::StageTime(const StepPlan& plan, int stage, TimePoint begin,
                               const DeviceState& state) const {
   const Duration time = target_->StageTime(plan, stage, begin, state);
   return stage + 1 == stages() ? time + ProposerTime(plan) : time;
+}
+
+// The target's timer, and one for each kind of the draft model's passes.
+class DraftCost::ReplicaTimer final : public StepTimer {
+ public:
+  explicit ReplicaTimer(const DraftCost& cost) : cost_(cost), target_(cost.target_->Timer()) {
+    if (cost.proposer_.model == nullptr) return;
+    first_ = cost.proposer_.model->Timer();
+    other_ = cost.proposer_.model->Timer();
+  }
+
+  void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) override {
+    target_->DeviceTimes(plan, stage_times);
+    stage_times.back() += ProposerTime(plan);
+  }
+  [[nodiscard]] Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
+                                   const DeviceState& state) override {
+    const Duration time = target_->StageTime(plan, stage, begin, state);
+    return stage + 1 == cost_.stages() ? time + ProposerTime(plan) : time;
+  }
+
+ private:
+  [[nodiscard]] Duration ProposerTime(const StepPlan& plan) {
+    return cost_.ProposerTime(
+        plan, [this](const StepTotals& totals) { return TimeOf(*first_, totals); },
+        [this](const StepTotals& totals) { return TimeOf(*other_, totals); });
+  }
+
+  const DraftCost& cost_;
+  std::unique_ptr<StepTimer> target_;
+  std::unique_ptr<StepTimer> first_;
+  std::unique_ptr<StepTimer> other_;
+};
+
+std::unique_ptr<StepTimer> DraftCost::Timer() const {
+  return std::make_unique<ReplicaTimer>(*this);
 }
 
 std::optional<StepParts> DraftCost::Parts(const StepPlan& plan) const {

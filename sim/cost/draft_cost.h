@@ -39,6 +39,7 @@ class DraftCost final : public StepCost {
   [[nodiscard]] bool remembers() const override { return target_->remembers(); }
   [[nodiscard]] Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
                                    const DeviceState& state) const override;
+  [[nodiscard]] std::unique_ptr<StepTimer> Timer() const override;
   void Advance(const StepPlan& plan, TimePoint begin, TimePoint end,
                DeviceState& state) const override {
     target_->Advance(plan, begin, end, state);
@@ -55,7 +56,13 @@ class DraftCost final : public StepCost {
   [[nodiscard]] std::shared_ptr<const StepCost> Seeded(std::uint64_t seed) const override;
 
  private:
+  class ReplicaTimer;
+
   [[nodiscard]] Duration ProposerTime(const StepPlan& plan) const;
+  // By the times of the model's two kinds of passes: Duration(const StepTotals&).
+  template <class First, class Other>
+  [[nodiscard]] Duration ProposerTime(const StepPlan& plan, const First& first,
+                                      const Other& other) const;
 
   std::shared_ptr<const StepCost> target_;
   ProposerCost proposer_;

@@ -12,8 +12,6 @@
 namespace twin::sim {
 namespace {
 
-constexpr std::size_t kMaxChains = 32;
-
 using Graph = OperationGraph::Graph;
 using Vertex = OperationGraph::Vertex;
 
@@ -71,24 +69,30 @@ CriticalPath::CriticalPath(const OperationGraph& operations) {
                                                operation.latency_s.coefficient != 0,
                              .gate = operation.gate});
   }
+  ListGroups();
 }
 
-inline double CriticalPath::Seconds(const Coefficients& c, const StepFeatures& x) {
-  if (!(x[static_cast<std::size_t>(c.gate)] > 0)) return 0.0;
-  const double compute = c.compute.Of(x);
-  double memory = c.memory + c.memory_terms[0].Of(x);
-  double latency = c.latency;
-  if (c.has_rare_terms) {
-    memory += c.memory_terms[1].Of(x);
-    latency += c.latency_term.Of(x);
+void CriticalPath::ListGroups() {
+  for (std::uint32_t i = 0; i < coefficients_.size(); ++i) {
+    const Coefficients& c = coefficients_[i];
+    std::array<bool, kFeatureGroupCount> depends{};
+    const auto on = [&](Feature feature) {
+      depends[static_cast<std::size_t>(GroupOf(feature))] = true;
+    };
+    on(c.gate);
+    for (const Term& term : {c.compute, c.memory_terms[0], c.memory_terms[1], c.latency_term}) {
+      if (term.coefficient != 0) on(term.feature);
+    }
+    for (std::size_t group = 0; group < kFeatureGroupCount; ++group) {
+      if (depends[group]) by_group_[group].push_back(i);
+    }
   }
-  return latency + std::max(compute, memory);
 }
 
-inline double CriticalPath::ChainSeconds(const Chain& chain, const StepFeatures& x) const {
-  double sum = 0;
-  for (std::size_t i = chain.begin; i < chain.end; ++i) sum += Seconds(coefficients_[i], x);
-  return sum;
+std::vector<double> CriticalPath::SecondsOfAll(const StepFeatures& x) const {
+  std::vector<double> seconds(slots());
+  for (std::size_t i = 0; i < coefficients_.size(); ++i) seconds[i] = Seconds(coefficients_[i], x);
+  return seconds;
 }
 
 inline double CriticalPath::Start(const Chain& chain, const double* finish) const {
@@ -99,24 +103,23 @@ inline double CriticalPath::Start(const Chain& chain, const double* finish) cons
   return start;
 }
 
-inline double CriticalPath::Finish(const StepFeatures& x, double* finish) const {
+double CriticalPath::Finish(std::span<const double> seconds, double* finish) const {
   double longest = 0;
   for (std::size_t i = 0; i < chains_.size(); ++i) {
-    finish[i] = Start(chains_[i], finish) + ChainSeconds(chains_[i], x);
+    const Chain& chain = chains_[i];
+    double sum = 0;
+    for (std::size_t j = chain.begin; j < chain.end; ++j) sum += seconds[j];
+    finish[i] = Start(chain, finish) + sum;
     longest = std::max(longest, finish[i]);
   }
   return longest;
 }
 
-double CriticalPath::Seconds(const StepFeatures& x) const {
-  std::array<double, kMaxChains> finish;
-  return Finish(x, finish.data());
-}
-
 std::vector<OperationCost> CriticalPath::Breakdown(const StepFeatures& x) const {
   std::array<double, kMaxChains> finish;
   std::array<bool, kMaxChains> is_critical{};
-  Finish(x, finish.data());
+  const std::vector<double> seconds = SecondsOfAll(x);
+  Finish(seconds, finish.data());
   // Back from the chain that finishes last (the first of equals) over the chains it waited for.
   const auto* const begin = finish.data();
   auto at = static_cast<std::size_t>(std::max_element(begin, begin + chains_.size()) - begin);
@@ -141,7 +144,7 @@ std::vector<OperationCost> CriticalPath::Breakdown(const StepFeatures& x) const 
       costs.push_back({.name = operation.name,
                        .part = operation.part,
                        .count = launched ? operation.count : 0,
-                       .seconds = Seconds(coefficients_[j], x),
+                       .seconds = seconds[j],
                        .flops = count * operation.Flops(x),
                        .bytes = count * operation.Bytes(x),
                        .on_critical_path = is_critical[i]});

@@ -55,6 +55,45 @@ void RooflineCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_t
   }
 }
 
+class RooflineCost::ReplicaTimer final : public StepTimer {
+ public:
+  explicit ReplicaTimer(const RooflineCost& cost) : cost_(cost) {
+    for (const CriticalPath& path : cost.paths_) {
+      stages_.push_back({&path, std::vector<double>(path.slots())});
+    }
+  }
+
+  void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) override {
+    CHECK(stage_times.size() == stages_.size());
+    cost_.features_.Renew(plan.totals, known_, [this](FeatureGroup group) {
+      for (Stage& stage : stages_) stage.path->Compute(group, known_.x, stage.seconds);
+    });
+    const double swap = cost_.swap_.Seconds(plan);
+    Duration* time = stage_times.data();
+    for (const Stage& stage : stages_) {
+      *time++ = CostDuration(kRooflineName, swap + stage.path->Seconds(stage.seconds));
+    }
+  }
+  [[nodiscard]] Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
+                                   const DeviceState& state) override {
+    return cost_.StageTime(plan, stage, begin, state);
+  }
+
+ private:
+  struct Stage {
+    const CriticalPath* path;
+    std::vector<double> seconds;  // of its operations in the latest step
+  };
+
+  const RooflineCost& cost_;
+  KnownFeatures known_;  // of the latest step
+  std::vector<Stage> stages_;
+};
+
+std::unique_ptr<StepTimer> RooflineCost::Timer() const {
+  return std::make_unique<ReplicaTimer>(*this);
+}
+
 std::optional<StepParts> RooflineCost::Parts(const StepPlan& plan) const {
   const StepFeatures x = features_(plan.totals);
   const double swap = swap_.Seconds(plan);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -33,7 +34,8 @@ namespace twin::sim {
 // counts as tokens in every operation except attention.
 // Range   any model and device; accuracy depends on the achieved fractions in the hardware file.
 // Error   of single operations: in the comments of the files in sim/devices/hardware/.
-// Cost    a few multiplications per operation and stage; constant in the batch, no allocation.
+// Cost    a few multiplications per operation and stage; constant in the batch. Timer() computes a
+//         step like the one before with those of one operation, without allocation.
 class RooflineCost final : public StepCost {
  public:
   // `kv_block_bytes` is one rank's. Throws InputError (usage) if a spec or the split is invalid.
@@ -44,6 +46,8 @@ class RooflineCost final : public StepCost {
   [[nodiscard]] int stages() const override { return static_cast<int>(paths_.size()); }
   [[nodiscard]] Duration HostTime(const StepPlan& plan) const override;
   void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const override;
+  // Computes the operations of which a number of rows, the chunks, or the context have changed.
+  [[nodiscard]] std::unique_ptr<StepTimer> Timer() const override;
   // Sums the operations on the critical path by their part; swaps count as `build`. Allocates.
   [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan) const override;
 
@@ -52,6 +56,8 @@ class RooflineCost final : public StepCost {
   [[nodiscard]] std::vector<OperationCost> Breakdown(const StepTotals& totals, int stage) const;
 
  private:
+  class ReplicaTimer;
+
   RooflineCostConfig config_;
   FeatureExtractor features_;
   std::vector<CriticalPath> paths_;  // one per stage

@@ -31,6 +31,17 @@ inline Duration CostDuration(std::string_view model, double seconds) {
   return DurationFromSeconds(seconds);
 }
 
+// A cost model as one replica asks it, step after step: what a step has in common with the one
+// before is not computed again. All times are those of StepCost, to the bit. Not thread-safe.
+class StepTimer {
+ public:
+  virtual ~StepTimer() = default;
+  // As in StepCost.
+  virtual void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) = 0;
+  [[nodiscard]] virtual Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
+                                           const DeviceState& state) = 0;
+};
+
 // Predicts the times of a step from its plan's totals and, for swaps, its KV operations. The cost
 // of a call does not grow with the number of requests in the batch, except for plans that swap.
 class StepCost {
@@ -55,6 +66,9 @@ class StepCost {
   // REQUIRES: 0 <= stage < stages(), begin >= state.changed, and as for DeviceTimes().
   [[nodiscard]] virtual Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
                                            const DeviceState& state) const;
+
+  // A timer for one replica, which borrows this model. The default asks the model anew each step.
+  [[nodiscard]] virtual std::unique_ptr<StepTimer> Timer() const;
 
   // Moves `state` to the end of a step that used the devices from `begin` to `end`.
   virtual void Advance(const StepPlan& /*plan*/, TimePoint /*begin*/, TimePoint /*end*/,

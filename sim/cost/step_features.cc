@@ -33,6 +33,22 @@ std::int64_t RoundUp(std::int64_t rows, std::int64_t tile) {
 
 }  // namespace
 
+FeatureGroup GroupOf(Feature feature) {
+  switch (feature) {
+    case Feature::kPrefillTokens:
+    case Feature::kPrefillContext:
+    case Feature::kPrefillPairs:
+      return FeatureGroup::kChunks;
+    case Feature::kDecodeItems:
+    case Feature::kDecodeContext:
+      return FeatureGroup::kDecodes;
+    case Feature::kEmittingItems:
+      return FeatureGroup::kLogits;
+    default:
+      return FeatureGroup::kRows;
+  }
+}
+
 FeatureExtractor::FeatureExtractor(const ModelSpec& model, std::int32_t tile_tokens)
     : tile_tokens_(tile_tokens),
       window_(model.sliding_window > 0 ? model.sliding_window : kNoWindow),
@@ -50,38 +66,38 @@ double FeatureExtractor::TouchedExperts(std::int64_t tokens) const {
   return index < touched_experts_.size() ? touched_experts_[index] : touched_experts_.back();
 }
 
+void FeatureExtractor::SetRows(const StepTotals& totals, StepFeatures& x) const {
+  const std::int64_t tokens = totals.tokens();
+  Set(x, Feature::kOne, 1.0);
+  Set(x, Feature::kTokens, static_cast<double>(tokens));
+  Set(x, Feature::kGemmRows,
+      static_cast<double>(tile_tokens_ == 1 ? tokens : RoundUp(tokens, tile_tokens_)));
+  if (touched_experts_.empty()) return;
+  const double touched = TouchedExperts(tokens);
+  const auto rows = static_cast<double>(tokens * experts_per_token_);
+  const auto tile = static_cast<double>(tile_tokens_);
+  Set(x, Feature::kTouchedExperts, touched);
+  Set(x, Feature::kExpertRows,
+      tile_tokens_ == 1 || tokens == 0 ? rows : std::ceil(rows / touched / tile) * tile * touched);
+}
+
+void FeatureExtractor::SetChunks(const StepTotals& totals, StepFeatures& x) const {
+  const auto tokens = static_cast<double>(totals.prefill_tokens);
+  Set(x, Feature::kPrefillTokens, tokens);
+  // A windowed chunk reads at most its own tokens and the window before each item.
+  Set(x, Feature::kPrefillContext,
+      Windowed(static_cast<double>(totals.prefill_context_tokens),
+               tokens / window_ + static_cast<double>(totals.prefill_items)));
+  Set(x, Feature::kPrefillPairs,
+      Windowed(static_cast<double>(totals.prefill_attention_pairs), tokens));
+}
+
 StepFeatures FeatureExtractor::operator()(const StepTotals& totals) const {
   StepFeatures x{};
-  const auto set = [&x](Feature feature, double value) {
-    x[static_cast<std::size_t>(feature)] = value;
-  };
-  const std::int64_t tokens = totals.tokens();
-  const auto prefill_tokens = static_cast<double>(totals.prefill_tokens);
-  const auto decodes = static_cast<double>(totals.decode_items);
-  set(Feature::kOne, 1.0);
-  set(Feature::kTokens, static_cast<double>(tokens));
-  set(Feature::kGemmRows,
-      static_cast<double>(tile_tokens_ == 1 ? tokens : RoundUp(tokens, tile_tokens_)));
-  set(Feature::kPrefillTokens, prefill_tokens);
-  // A windowed chunk reads at most its own tokens and the window before each item.
-  set(Feature::kPrefillContext,
-      Windowed(static_cast<double>(totals.prefill_context_tokens),
-               prefill_tokens / window_ + static_cast<double>(totals.prefill_items)));
-  set(Feature::kPrefillPairs,
-      Windowed(static_cast<double>(totals.prefill_attention_pairs), prefill_tokens));
-  set(Feature::kDecodeItems, decodes);
-  set(Feature::kDecodeContext,
-      Windowed(static_cast<double>(totals.decode_context_tokens), decodes));
-  set(Feature::kEmittingItems, static_cast<double>(totals.logit_rows()));
-  if (!touched_experts_.empty()) {
-    const double touched = TouchedExperts(tokens);
-    const auto rows = static_cast<double>(tokens * experts_per_token_);
-    const auto tile = static_cast<double>(tile_tokens_);
-    set(Feature::kTouchedExperts, touched);
-    set(Feature::kExpertRows, tile_tokens_ == 1 || tokens == 0
-                                  ? rows
-                                  : std::ceil(rows / touched / tile) * tile * touched);
-  }
+  SetRows(totals, x);
+  SetChunks(totals, x);
+  SetLogits(totals, x);
+  SetDecodes(totals, x);
   return x;
 }
 

@@ -20,6 +20,7 @@ class SwapCost {
       : latency_s_(latency_s), seconds_per_block_(seconds_per_block) {}
 
   [[nodiscard]] double Seconds(const StepPlan& plan) const {
+    if (plan.preempted.empty() && plan.resumed.empty()) return 0.0;
     const std::int64_t blocks = SwappedBlocks(plan);
     return blocks == 0 ? 0.0 : latency_s_ + static_cast<double>(blocks) * seconds_per_block_;
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <vector>
 
 #include "core/check.h"
 #include "core/input_error.h"
@@ -54,6 +55,14 @@ std::int64_t MeasuredLength(const AttentionProfile& profile, AttentionKind kind)
     tokens = std::max<std::int64_t>(tokens, profile.grids.at(table.grid).lengths.back());
   }
   return tokens > 0 ? tokens : kNoTable;
+}
+
+// A negative gap is time that operations overlap with the step before: all take less.
+double ShownShare(const StageTimes& times) {
+  if (times.gap >= 0) return 1;
+  double operations = 0;
+  for (const double seconds : times.operations) operations += seconds;
+  return operations > 0 ? 1 + times.gap / operations : 1;
 }
 
 }  // namespace
@@ -137,10 +146,7 @@ StepParts ProfileCost::PartsOf(const StepPlan& plan, int stage, double heat,
   parts[StepPart::kBuild] = CostDuration(kProfileName, swap_.Seconds(plan));
   if (plan.totals.tokens() == 0) return parts;
   const StageTimes times = model_.Times(plan.totals, stage, heat, last_step);
-  // A negative gap is time that operations overlap with the step before: all take less.
-  double operations = 0;
-  for (const double seconds : times.operations) operations += seconds;
-  const double shown = times.gap < 0 && operations > 0 ? 1 + times.gap / operations : 1;
+  const double shown = ShownShare(times);
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     parts[PartOf(static_cast<OperationClass>(i))] +=
         CostDuration(kProfileName, shown * times.operations[i]);
@@ -148,6 +154,27 @@ StepParts ProfileCost::PartsOf(const StepPlan& plan, int stage, double heat,
   parts[StepPart::kOther] += CostDuration(kProfileName, std::max(times.gap, 0.0));
   parts[StepPart::kClocks] = CostDuration(kProfileName, times.clocks);
   return parts;
+}
+
+Duration ProfileCost::TimeOf(const StepPlan& plan, int stage, TimePoint begin,
+                             const DeviceState& state, StepModel::Known& known) const {
+  constexpr auto kDecodes = static_cast<std::size_t>(OperationClass::kDecodeAttention);
+  const Duration swap = CostDuration(kProfileName, swap_.Seconds(plan));
+  if (plan.totals.tokens() == 0) return swap;
+  const StageTimes times = model_.Times(plan.totals, stage, model_.memory().Rested(state, begin),
+                                        Seconds(state.last_step), known);
+  const double shown = ShownShare(times);
+  if (known.rounded_factor != shown) {
+    known.rounded_factor = shown;
+    known.rounded = Duration{0};
+    for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+      if (i == kDecodes) continue;
+      known.rounded += CostDuration(kProfileName, shown * times.operations[i]);
+    }
+  }
+  return swap + known.rounded + CostDuration(kProfileName, shown * times.operations[kDecodes]) +
+         CostDuration(kProfileName, std::max(times.gap, 0.0)) +
+         CostDuration(kProfileName, times.clocks);
 }
 
 void ProfileCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
@@ -159,8 +186,33 @@ void ProfileCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_ti
 
 Duration ProfileCost::StageTime(const StepPlan& plan, int stage, TimePoint begin,
                                 const DeviceState& state) const {
-  return PartsOf(plan, stage, model_.memory().Rested(state, begin), Seconds(state.last_step))
-      .device();
+  StepModel::Known known;
+  return TimeOf(plan, stage, begin, state, known);
+}
+
+class ProfileCost::ReplicaTimer final : public StepTimer {
+ public:
+  explicit ReplicaTimer(const ProfileCost& cost)
+      : cost_(cost), stages_(static_cast<std::size_t>(cost.stages())) {}
+
+  void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) override {
+    CHECK(stage_times.size() == stages_.size());
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      stage_times[stage] = StageTime(plan, static_cast<int>(stage), kTimeZero, DeviceState{});
+    }
+  }
+  [[nodiscard]] Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
+                                   const DeviceState& state) override {
+    return cost_.TimeOf(plan, stage, begin, state, stages_[static_cast<std::size_t>(stage)]);
+  }
+
+ private:
+  const ProfileCost& cost_;
+  std::vector<StepModel::Known> stages_;
+};
+
+std::unique_ptr<StepTimer> ProfileCost::Timer() const {
+  return std::make_unique<ReplicaTimer>(*this);
 }
 
 void ProfileCost::Advance(const StepPlan& plan, TimePoint begin, TimePoint end,

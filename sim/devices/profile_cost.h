@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -18,7 +19,8 @@ namespace twin::sim {
 // Formulas  step_model.h; host time = host_s + host_per_item_s x requests.
 // Range     any model and device; each prediction of an operation carries its own spread.
 // Cost      a few table look-ups and closed forms a step; constant in the batch. The first step of
-//           each number of rows computes its operations.
+//           each number of rows computes its operations; Timer() computes the attention of a step
+//           like the one before, and takes all else from there.
 class ProfileCost final : public StepCost {
  public:
   // `kv_block_bytes` is one rank's; `stages` as in StepModel. Throws InputError (usage) if a spec,
@@ -34,6 +36,7 @@ class ProfileCost final : public StepCost {
   [[nodiscard]] bool remembers() const override { return true; }
   [[nodiscard]] Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
                                    const DeviceState& state) const override;
+  [[nodiscard]] std::unique_ptr<StepTimer> Timer() const override;
   void Advance(const StepPlan& plan, TimePoint begin, TimePoint end,
                DeviceState& state) const override;
 
@@ -52,8 +55,13 @@ class ProfileCost final : public StepCost {
   [[nodiscard]] const StepModel& model() const { return model_; }
 
  private:
+  class ReplicaTimer;
+
   [[nodiscard]] StepParts PartsOf(const StepPlan& plan, int stage, double heat,
                                   double last_step) const;
+  // The sum of PartsOf. `known`: as in StepModel.
+  [[nodiscard]] Duration TimeOf(const StepPlan& plan, int stage, TimePoint begin,
+                                const DeviceState& state, StepModel::Known& known) const;
 
   StepModel model_;
   SwapCost swap_;

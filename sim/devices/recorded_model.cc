@@ -15,7 +15,8 @@ namespace {
 
 // How far a quantity exceeds what was recorded, in octaves.
 double OctavesBeyond(double value, std::int64_t recorded) {
-  return std::log2(std::max(1.0, value / static_cast<double>(std::max<std::int64_t>(1, recorded))));
+  const double ratio = value / static_cast<double>(std::max<std::int64_t>(1, recorded));
+  return ratio <= 1 ? 0 : std::log2(ratio);
 }
 
 void Require(bool holds, const RecordedModel& recorded, std::string_view what) {
@@ -59,7 +60,7 @@ double RecordedModel::OpenShare(double rows, double decodes, double context_toke
   const double beyond =
       std::max({OctavesBeyond(rows, rows_max), OctavesBeyond(decodes, decodes_max),
                 OctavesBeyond(context_tokens, context_tokens_max)});
-  return 1 - std::exp(-beyond);
+  return beyond == 0 ? 0 : 1 - std::exp(-beyond);
 }
 
 void Validate(const RecordedModel& recorded) {

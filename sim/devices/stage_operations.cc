@@ -149,25 +149,6 @@ std::int64_t RoundedShare(std::int64_t width, const Parallelism& parallelism) {
 
 }  // namespace
 
-StepPart PartOf(OperationClass operation) {
-  switch (operation) {
-    case OperationClass::kGemm:
-    case OperationClass::kExperts:
-    case OperationClass::kHead:
-      return StepPart::kGemm;
-    case OperationClass::kPrefillAttention:
-    case OperationClass::kDecodeAttention:
-      return StepPart::kAttention;
-    case OperationClass::kCollective:
-      return StepPart::kCommunication;
-    case OperationClass::kSampling:
-      return StepPart::kSampling;
-    case OperationClass::kSmall:
-      break;
-  }
-  return StepPart::kOther;
-}
-
 StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& hardware,
                                  const Parallelism& parallelism, std::int32_t stage,
                                  const DeviceProfile& device, const OperationChoices& choices)
@@ -254,7 +235,8 @@ ByOperation<Estimate> StageOperations::Estimates(const StepLoad& load) const {
     if (model == nullptr || rows == 0) continue;
     all[i] = remembered_[i].At(rows, [&](std::int64_t n) { return (this->*model)(n); });
   }
-  const Attention attention = AttentionOf(load);
+  Batches batches;
+  const Attention attention = AttentionOf<true>(load, batches);
   all[At(OperationClass::kPrefillAttention)] = attention.chunks;
   all[At(OperationClass::kDecodeAttention)] = attention.decodes;
   return all;
@@ -269,10 +251,15 @@ ByOperation<double> StageOperations::Seconds(const StepLoad& load) const {
     if (model == nullptr || rows == 0) continue;
     seconds[i] = remembered_[i].Seconds(rows, [&](std::int64_t n) { return (this->*model)(n); });
   }
-  const Attention attention = AttentionOf(load);
+  Batches batches;
+  const Attention attention = AttentionOf<false>(load, batches);
   seconds[At(OperationClass::kPrefillAttention)] = attention.chunks.seconds;
   seconds[At(OperationClass::kDecodeAttention)] = attention.decodes.seconds;
   return seconds;
+}
+
+double StageOperations::DecodeAttentionSeconds(const StepLoad& load, Batches& batches) const {
+  return AttentionOf<false>(load, batches).decodes.seconds;
 }
 
 Estimate StageOperations::LayerGemms(std::int64_t rows) const {
@@ -346,26 +333,30 @@ Estimate StageOperations::Sampling(std::int64_t logits) const {
   return kKernels * memory_bound_(kKernel, static_cast<double>(logits) * moved / kKernels);
 }
 
-StageOperations::Attention StageOperations::AttentionOf(const StepLoad& load) const {
-  const auto of = [](const AttentionModel& model, const StepLoad& seen, double layers) {
+template <bool kSpread>
+StageOperations::Attention StageOperations::AttentionOf(const StepLoad& load,
+                                                        Batches& batches) const {
+  const auto of = [](const AttentionModel& model, const StepLoad& seen, double layers,
+                     AttentionModel::Batch& batch) {
     Attention attention;
     if (seen.chunks.chunks == 0) {
-      attention.decodes = layers * model(seen.decodes);
+      attention.decodes = layers * model.Predict<kSpread>(seen.decodes, batch);
       return attention;
     }
-    attention.chunks = layers * model(seen.chunks);
+    const Estimate alone = model.Predict<kSpread>(seen.chunks);
+    attention.chunks = layers * alone;
     if (seen.decodes.requests > 0) {
-      attention.decodes =
-          SubtractEstimate(layers * model(seen.chunks, seen.decodes), attention.chunks);
+      const Estimate both = model.Predict<kSpread>(seen.chunks, seen.decodes, alone, batch);
+      attention.decodes = SubtractEstimate(layers * both, attention.chunks);
     }
     return attention;
   };
-  if (!windowed_attention_) return of(attention_, load, layers_);
+  if (!windowed_attention_) return of(attention_, load, layers_, batches.all);
   const double share = static_cast<double>(model_.windowed_layers) / model_.layers;
-  const Attention near =
-      of(*windowed_attention_, Windowed(load, model_.sliding_window), share * layers_);
+  const Attention near = of(*windowed_attention_, Windowed(load, model_.sliding_window),
+                            share * layers_, batches.near);
   if (share == 1) return near;
-  const Attention all = of(attention_, load, (1 - share) * layers_);
+  const Attention all = of(attention_, load, (1 - share) * layers_, batches.all);
   return {near.chunks + all.chunks, near.decodes + all.decodes};
 }
 

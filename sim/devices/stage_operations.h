@@ -49,7 +49,24 @@ template <class T>
 using ByOperation = std::array<T, kOperationClassCount>;
 
 // The part of a step's time that the operation belongs to.
-StepPart PartOf(OperationClass operation);
+constexpr StepPart PartOf(OperationClass operation) {
+  switch (operation) {
+    case OperationClass::kGemm:
+    case OperationClass::kExperts:
+    case OperationClass::kHead:
+      return StepPart::kGemm;
+    case OperationClass::kPrefillAttention:
+    case OperationClass::kDecodeAttention:
+      return StepPart::kAttention;
+    case OperationClass::kCollective:
+      return StepPart::kCommunication;
+    case OperationClass::kSampling:
+      return StepPart::kSampling;
+    case OperationClass::kSmall:
+      break;
+  }
+  return StepPart::kOther;
+}
 
 // Sizes of the operations of a step.
 struct StepLoad {
@@ -79,6 +96,15 @@ class StageOperations {
   // Seconds of each class in isolation, as measured: the median prediction.
   [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
 
+  // The latest decodes, of layers with a window and of all others.
+  struct Batches {
+    AttentionModel::Batch near;
+    AttentionModel::Batch all;
+  };
+  // Decode attention alone, as in Seconds(). `batches` are renewed. REQUIRES: they are new, or were
+  // used with this stage alone.
+  [[nodiscard]] double DecodeAttentionSeconds(const StepLoad& load, Batches& batches) const;
+
   // Seconds of each class with the spread of the models.
   [[nodiscard]] ByOperation<Estimate> Estimates(const StepLoad& load) const;
 
@@ -106,7 +132,9 @@ class StageOperations {
   [[nodiscard]] Estimate Collectives(std::int64_t rows) const;
   [[nodiscard]] Estimate Head(std::int64_t logits) const;
   [[nodiscard]] Estimate Sampling(std::int64_t logits) const;
-  [[nodiscard]] Attention AttentionOf(const StepLoad& load) const;
+  // kSpread false: seconds alone.
+  template <bool kSpread>
+  [[nodiscard]] Attention AttentionOf(const StepLoad& load, Batches& batches) const;
 
   ModelSpec model_;
   HardwareSpec hardware_;

@@ -20,6 +20,20 @@ constexpr bool IsCompute(OperationClass operation) {
          operation == OperationClass::kPrefillAttention;
 }
 
+// By number of rows, the size that they are padded to. `sizes` ascend.
+std::vector<std::uint32_t> RowsBySize(const std::vector<std::uint32_t>& sizes) {
+  std::vector<std::uint32_t> rows;
+  for (const std::uint32_t size : sizes) rows.resize(std::size_t{size} + 1, size);
+  return rows;
+}
+
+// All but the context of the decodes is equal.
+bool SameButContext(const StepTotals& a, StepTotals b) {
+  b.decode_context_tokens = a.decode_context_tokens;
+  b.decode_context_max = a.decode_context_max;
+  return a == b;
+}
+
 StepTerms WithErrors(StepTerms terms, const DrawnErrors& errors) {
   for (std::size_t i = 0; i < kStepTermFields.size(); ++i) {
     StepTerm& term = terms.*kStepTermFields[i].value;
@@ -69,7 +83,7 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
                      const DeviceProfile& device, StageCache* stages)
     : terms_(WithErrors(config.terms, DrawErrors(config.draw_seed))),
       heat_memory_(terms_.heat_tau_s.value),
-      captured_sizes_(config.captured_sizes),
+      captured_rows_(RowsBySize(config.captured_sizes)),
       ridge_rows_(RidgeRows(model, hardware)),
       captures_pieces_(config.captures_pieces),
       mean_context_(config.mean_context),
@@ -116,46 +130,55 @@ ByOperation<double> StepModel::SecondsOf(const StageOperations& stage, const Ste
   return seconds;
 }
 
-std::int64_t StepModel::Padded(std::int64_t rows) const {
-  const auto size = std::lower_bound(captured_sizes_.begin(), captured_sizes_.end(), rows);
-  return size == captured_sizes_.end() ? 0 : std::int64_t{*size};
+std::int64_t StepModel::CapturedRows(const StepTotals& totals) const {
+  const auto rows = static_cast<std::size_t>(totals.tokens());
+  const bool captures = captures_pieces_ || IsSingleTokenStep(totals);
+  return captures && rows < captured_rows_.size() ? captured_rows_[rows] : 0;
 }
 
-StepModel::Shape StepModel::ShapeOf(const StepTotals& totals) const {
-  Shape shape;
-  StepLoad& load = shape.load;
-  const std::int64_t items = totals.decode_items + totals.prefill_items;
-  load.rows = totals.tokens();
-  load.logits = totals.logit_rows();
-  const bool single = IsSingleTokenStep(totals);
-  const std::int64_t padded = single || captures_pieces_ ? Padded(load.rows) : 0;
-  if (padded > 0) {
-    load.rows = padded;
-    shape.graph = single;
-    shape.pieces = !single;
-  }
+double StepModel::ShareOf(std::int64_t rows) const {
+  return std::clamp(2 * static_cast<double>(rows) / ridge_rows_ - 1, 0.0, 1.0);
+}
+
+void StepModel::SetDecodes(const StepTotals& totals, StepLoad& load) const {
   auto decodes = static_cast<double>(totals.decode_items);
   auto context = static_cast<double>(totals.decode_context_tokens);
-  if (single) {
-    decodes = static_cast<double>(items);
+  if (IsSingleTokenStep(totals)) {
+    decodes = static_cast<double>(totals.decode_items + totals.prefill_items);
     context += static_cast<double>(totals.prefill_context_tokens);
-  } else {
-    load.chunks = {.chunks = static_cast<double>(totals.prefill_items),
-                   .tokens = static_cast<double>(totals.prefill_tokens),
-                   .context_tokens = static_cast<double>(totals.prefill_context_tokens),
-                   .pairs = static_cast<double>(totals.prefill_attention_pairs)};
   }
   load.decodes = {.requests = decodes, .context_tokens = context};
   if (decodes > 0) {
     const auto longest = mean_context_ ? 0.0 : static_cast<double>(totals.decode_context_max);
     load.decodes.context_tokens_max = std::max(longest, context / decodes);
   }
-  shape.compute_share = std::clamp(2 * static_cast<double>(load.rows) / ridge_rows_ - 1, 0.0, 1.0);
+}
+
+StepModel::Shape StepModel::ShapeOf(const StepTotals& totals) const {
+  Shape shape;
+  StepLoad& load = shape.load;
+  load.rows = totals.tokens();
+  load.logits = totals.logit_rows();
+  const bool single = IsSingleTokenStep(totals);
+  if (const std::int64_t captured = CapturedRows(totals); captured > 0) {
+    load.rows = captured;
+    shape.graph = single;
+    shape.pieces = !single;
+  }
+  if (!single) {
+    load.chunks = {.chunks = static_cast<double>(totals.prefill_items),
+                   .tokens = static_cast<double>(totals.prefill_tokens),
+                   .context_tokens = static_cast<double>(totals.prefill_context_tokens),
+                   .pairs = static_cast<double>(totals.prefill_attention_pairs)};
+  }
+  SetDecodes(totals, load);
+  shape.compute_share = ShareOf(load.rows);
   return shape;
 }
 
 double StepModel::ComputeShare(const StepTotals& totals) const {
-  return ShapeOf(totals).compute_share;
+  const std::int64_t captured = CapturedRows(totals);
+  return ShareOf(captured > 0 ? captured : totals.tokens());
 }
 
 StepLoad StepModel::LoadOf(const StepTotals& totals) const { return ShapeOf(totals).load; }
@@ -178,30 +201,35 @@ double StepModel::Gap(const StepTerms& terms, const Shape& shape, const StageOpe
   return std::max(gap, launch - operations);
 }
 
-StageTimes StepModel::Combine(const StepTerms& terms, const Shape& shape,
-                              const StageOperations& stage, const ByOperation<double>& seconds,
-                              double heat, double last_step) {
-  StageTimes times;
-  times.operations = seconds;
+ByOperation<double> StepModel::InPlace(const StepTerms& terms, const Shape& shape,
+                                       const StageOperations& stage, ByOperation<double> seconds) {
   const double u = shape.compute_share;
   const double in_place = 1 + u * (terms.compute_in_place.value - 1);
-  const HeatMemory heat_memory(terms.heat_tau_s.value);
   const double warmed = u * terms.heat_factor.value;
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    const auto operation = static_cast<OperationClass>(i);
+    double& one = seconds[i];
+    if (operation == OperationClass::kGemm && warmed > 0) {
+      const HeatMemory heat_memory(terms.heat_tau_s.value);
+      one /= 1 + warmed * stage.MeasuredHeat(shape.load.rows, heat_memory);
+    }
+    if (IsCompute(operation)) one *= in_place;
+    if (operation == OperationClass::kCollective) one *= terms.collective_in_place.value;
+  }
+  return seconds;
+}
+
+StageTimes StepModel::Combine(const StepTerms& terms, const Shape& shape,
+                              const StageOperations& stage, const ByOperation<double>& in_place,
+                              double heat, double last_step) {
+  StageTimes times;
+  times.operations = in_place;
+  const double u = shape.compute_share;
+  const HeatMemory heat_memory(terms.heat_tau_s.value);
   double compute_bound = 0;
   double memory_bound = 0;
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
-    const auto operation = static_cast<OperationClass>(i);
-    double& one = times.operations[i];
-    if (operation == OperationClass::kGemm && warmed > 0) {
-      one /= 1 + warmed * stage.MeasuredHeat(shape.load.rows, heat_memory);
-    }
-    if (IsCompute(operation)) {
-      one *= in_place;
-      compute_bound += one;
-    } else {
-      if (operation == OperationClass::kCollective) one *= terms.collective_in_place.value;
-      memory_bound += one;
-    }
+    (IsCompute(static_cast<OperationClass>(i)) ? compute_bound : memory_bound) += in_place[i];
   }
   times.gap = Gap(terms, shape, stage, compute_bound + memory_bound, last_step);
   const double kd = terms.decode_heat_factor.value;
@@ -215,16 +243,47 @@ StageTimes StepModel::Combine(const StepTerms& terms, const Shape& shape,
   return times;
 }
 
+void StepModel::Renew(const StepTotals& totals, int stage, Known& known) const {
+  const StageOperations& operations = stages_->at(static_cast<std::size_t>(stage));
+  StepLoad& load = known.shape.load;
+  // Errors that are drawn depend on the spread, which is another one in each context.
+  if (!draws_errors_ && SameButContext(totals, known.totals)) {
+    SetDecodes(totals, load);
+    if (OpenShare(load) == known.open_share) {
+      constexpr auto kDecodes = static_cast<std::size_t>(OperationClass::kDecodeAttention);
+      known.in_place[kDecodes] =
+          operations.DecodeAttentionSeconds(load, known.batches) * known.ratio;
+      return;
+    }
+  }
+  known.rounded_factor = -1;
+  known.totals = totals;
+  known.shape = ShapeOf(totals);
+  known.open_share = OpenShare(load);
+  known.ratio = RecordedRatio(load);
+  known.in_place = InPlace(terms_, known.shape, operations, SecondsOf(operations, load));
+}
+
+StageTimes StepModel::Times(const StepTotals& totals, int stage, double heat, double last_step,
+                            Known& known) const {
+  Renew(totals, stage, known);
+  return Combine(terms_, known.shape, stages_->at(static_cast<std::size_t>(stage)), known.in_place,
+                 heat, last_step);
+}
+
 StageTimes StepModel::Times(const StepTotals& totals, int stage, double heat,
                             double last_step) const {
-  return TimesWith(terms_, totals, stage, heat, last_step);
+  Known known;
+  return Times(totals, stage, heat, last_step, known);
 }
 
 StageTimes StepModel::TimesWith(const StepTerms& terms, const StepTotals& totals, int stage,
                                 double heat, double last_step) const {
   const Shape shape = ShapeOf(totals);
   const StageOperations& operations = stages_->at(static_cast<std::size_t>(stage));
-  return Combine(terms, shape, operations, SecondsOf(operations, shape.load), heat, last_step);
+  const ByOperation<double> in_place =
+      InPlace(terms, shape, operations, SecondsOf(operations, shape.load));
+  return Combine(terms, shape, operations, in_place, heat, last_step);
 }
 
 ByOperation<double> StepModel::Spread(const StepTotals& totals) const {
@@ -251,21 +310,23 @@ StepInterval StepModel::Interval(const StepTotals& totals, double heat, double l
     for (std::size_t i = 0; i < kOperationClassCount; ++i) {
       seconds[i] = ratio * estimates[i].seconds;
     }
-    const double median =
-        Combine(terms_, shape, stage, SecondsOf(stage, shape.load), heat, last_step).total();
+    const auto total = [&](const StepTerms& terms, const ByOperation<double>& isolated) {
+      return Combine(terms, shape, stage, InPlace(terms, shape, stage, isolated), heat, last_step)
+          .total();
+    };
+    const double median = total(terms_, SecondsOf(stage, shape.load));
     interval.seconds += median;
     for (std::size_t i = 0; i < kOperationClassCount; ++i) {
       ByOperation<double> moved = seconds;
       moved[i] *= std::exp(open * estimates[i].log_sd);
-      const double change = Combine(terms_, shape, stage, moved, heat, last_step).total() -
-                            Combine(terms_, shape, stage, seconds, heat, last_step).total();
+      const double change = total(terms_, moved) - total(terms_, seconds);
       variance += change * change;
     }
     for (const StepTermField& field : kStepTermFields) {
       StepTerms other = terms_;
       StepTerm& term = other.*field.value;
       term.value *= std::exp(term.log_sd);
-      const double change = Combine(other, shape, stage, seconds, heat, last_step).total() - median;
+      const double change = total(other, seconds) - median;
       variance += change * change;
     }
   }

@@ -106,6 +106,13 @@ class StepModel {
   [[nodiscard]] StageTimes Times(const StepTotals& totals, int stage, double heat,
                                  double last_step) const;
 
+  struct Known;
+  // Likewise; where the step differs from the one that `known` was used for last in the context of
+  // its decodes alone, only their attention is computed. REQUIRES: `known` is new, or was used for
+  // this stage alone.
+  [[nodiscard]] StageTimes Times(const StepTotals& totals, int stage, double heat, double last_step,
+                                 Known& known) const;
+
   // Times with other terms than the model's.
   [[nodiscard]] StageTimes TimesWith(const StepTerms& terms, const StepTotals& totals, int stage,
                                      double heat, double last_step) const;
@@ -135,6 +142,11 @@ class StepModel {
   };
 
   [[nodiscard]] Shape ShapeOf(const StepTotals& totals) const;
+  void SetDecodes(const StepTotals& totals, StepLoad& load) const;
+  void Renew(const StepTotals& totals, int stage, Known& known) const;
+  // Rows that the step computes in a captured size; 0 = in none.
+  [[nodiscard]] std::int64_t CapturedRows(const StepTotals& totals) const;
+  [[nodiscard]] double ShareOf(std::int64_t rows) const;
   [[nodiscard]] ByOperation<double> SecondsOf(const StageOperations& stage,
                                               const StepLoad& load) const;
   // Factor of the operations' times by recordings; fades to 1 as steps exceed the recorded ones.
@@ -143,16 +155,18 @@ class StepModel {
   [[nodiscard]] double RecordedError(const StepLoad& load) const;
   // RecordedModel::OpenShare; 1 if no steps of the model were recorded.
   [[nodiscard]] double OpenShare(const StepLoad& load) const;
-  [[nodiscard]] std::int64_t Padded(std::int64_t rows) const;
   static double Gap(const StepTerms& terms, const Shape& shape, const StageOperations& stage,
                     double operations, double last_step);
+  // The times of the operations in a step on a rested device.
+  static ByOperation<double> InPlace(const StepTerms& terms, const Shape& shape,
+                                     const StageOperations& stage, ByOperation<double> seconds);
   static StageTimes Combine(const StepTerms& terms, const Shape& shape,
-                            const StageOperations& stage, const ByOperation<double>& seconds,
+                            const StageOperations& stage, const ByOperation<double>& in_place,
                             double heat, double last_step);
 
   StepTerms terms_;
   HeatMemory heat_memory_;
-  std::vector<std::uint32_t> captured_sizes_;
+  std::vector<std::uint32_t> captured_rows_;  // by rows up to the largest captured size
   double ridge_rows_;
   bool captures_pieces_;
   bool mean_context_;
@@ -162,6 +176,20 @@ class StepModel {
   double recorded_prompt_error_;
   std::optional<RecordedModel> recorded_;
   std::shared_ptr<const PreparedStages> stages_;
+};
+
+// A step's operations, all but the attention of its decodes as long as only their context changes.
+struct StepModel::Known {
+  StepTotals totals{.prefill_tokens = -1};  // of no step
+  Shape shape;
+  double open_share = 0;  // of recorded models
+  double ratio = 1;       // likewise
+  ByOperation<double> in_place{};
+  StageOperations::Batches batches;
+  // For whoever rounds the times: the sum of all operations but the attention of decodes, times a
+  // factor; negative: not known.
+  double rounded_factor = -1;
+  Duration rounded{0};
 };
 
 }  // namespace twin::sim

@@ -25,24 +25,13 @@ Clients::Clients(ArrivalSource& source, const BoundaryConfig& boundary,
                  std::optional<Duration> timeout, std::uint64_t seed)
     : source_(source), sampler_(boundary, seed), timeout_(timeout) {}
 
-TimePoint Clients::next_time() {
-  TimePoint next = std::min(reactions_.next_time(), leaving_.next_time());
-  if (!under_way_.empty()) next = std::min(next, under_way_.front().time);
-  if (const TracedRequest* request = source_.Peek()) next = std::min(next, request->arrival);
-  return next;
-}
-
 void Clients::AdvanceTo(TimePoint now) {
   while (reactions_.next_time() <= now) {
     const TimePoint time = reactions_.next_time();
     const Reaction reaction = reactions_.Pop();
     source_.OnDone(reaction.request, time, reaction.answer_tokens);
   }
-  for (const TracedRequest* request = source_.Peek(); request != nullptr && request->arrival <= now;
-       request = source_.Peek()) {
-    Send(*request);
-    source_.Take();
-  }
+  for (; source_.next_time() <= now; source_.Take()) Send(*source_.Peek());
 }
 
 void Clients::Send(const TracedRequest& request) {

@@ -10,6 +10,7 @@
 // be told to leave (SimWorld::Cancel).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -20,6 +21,7 @@
 #include "sched/event.h"
 #include "sim/cost/boundary_config.h"
 #include "sim/world/event_queue.h"
+#include "sim/world/next_arrival.h"
 
 namespace twin::sim {
 
@@ -33,7 +35,10 @@ class Clients {
 
   // When something happens next: a request is sent or reaches the engine, a client reacts or gives
   // up; kTimeNever: nothing.
-  [[nodiscard]] TimePoint next_time();
+  [[nodiscard]] TimePoint next_time() {
+    const TimePoint reached = under_way_.empty() ? kTimeNever : under_way_.front().time;
+    return std::min({reactions_.next_time(), leaving_.next_time(), reached, source_.next_time()});
+  }
 
   // Sends the requests and lets the clients react whose time has come. REQUIRES: now <=
   // next_time(), and `now` never decreases.
@@ -67,7 +72,7 @@ class Clients {
 
   void Send(const TracedRequest& request);
 
-  ArrivalSource& source_;
+  NextArrival source_;
   BoundarySampler sampler_;
   std::optional<Duration> timeout_;
   RingQueue<UnderWay> under_way_;  // to the engine

@@ -72,6 +72,7 @@ void SimWorld::SetUpReplicas(const StepCost& cost) {
     for (std::int32_t i = 0; i < group.count; ++i) {
       Replica& replica = replicas_.at(next++);
       replica.cost = group.cost;
+      replica.timer = group.cost->Timer();
       replica.forgets_stale_tokens = group.forgets_stale_tokens;
       replica.overlaps_own_steps = group.overlaps_own_steps;
       replica.stage_free.assign(stages, kTimeZero);
@@ -86,10 +87,8 @@ Instant SimWorld::Advance(TimePoint wake_at) {
   events_.clear();
   prompt_keys_used_ = 0;
   if (clients_ != nullptr) return AdvanceWithClients(wake_at);
-  const TracedRequest* arrival = source_.Peek();
   const TimePoint result_time = NextResult();
-  const TimePoint arrival_time = arrival == nullptr ? kTimeNever : std::max(arrival->arrival, now_);
-  const TimePoint next = std::min(result_time, arrival_time);
+  const TimePoint next = std::min(result_time, std::max(source_.next_time(), now_));
   if (wake_at < next) return WakeUpAt(wake_at);
   if (next == kTimeNever) return {};
   now_ = next;
@@ -131,11 +130,7 @@ void SimWorld::CloseHidden(RequestId id) {
 }
 
 void SimWorld::TakeArrivals() {
-  for (const TracedRequest* arrival = source_.Peek();
-       arrival != nullptr && arrival->arrival <= now_; arrival = source_.Peek()) {
-    Announce(*arrival, Duration{0});
-    source_.Take();
-  }
+  for (; source_.next_time() <= now_; source_.Take()) Announce(*source_.Peek(), Duration{0});
 }
 
 void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bool prefix_keys) {
@@ -218,13 +213,13 @@ void SimWorld::Launch(const StepPlan& plan) {
   if (UsesDevice(plan)) {
     const bool remembers = !replica.devices.empty();
     const std::span stage_times = std::span(stage_times_).first(replica.stage_free.size());
-    if (!remembers) cost.DeviceTimes(plan, stage_times);
+    if (!remembers) replica.timer->DeviceTimes(plan, stage_times);
     for (std::size_t stage = 0; stage < stage_times.size(); ++stage) {
       const TimePoint begin = std::max(ready, replica.stage_free[stage]);
       if (stage == 0) started = begin;
       if (remembers) {
         stage_times[stage] =
-            cost.StageTime(plan, static_cast<int>(stage), begin, replica.devices[stage]);
+            replica.timer->StageTime(plan, static_cast<int>(stage), begin, replica.devices[stage]);
       }
       ready = After(begin, stage_times[stage]);
       if (remembers) cost.Advance(plan, begin, ready, replica.devices[stage]);
@@ -500,6 +495,7 @@ Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
 }
 
 void SimWorld::TakeFromClients() {
+  if (clients_->next_time() > now_) return;
   clients_->AdvanceTo(now_);
   while (const std::optional<RequestCancelled> left = clients_->TakeLeft(now_)) {
     HiddenRequest* const hidden = hidden_requests_.Find(left->request);
@@ -533,18 +529,11 @@ std::span<const Event> SimWorld::ArrivalsBefore(TimePoint until, bool prefix_key
   CHECK(replicas_are_separate() && steps_.empty());
   events_.clear();
   prompt_keys_used_ = 0;
-  for (const TracedRequest* arrival = source_.Peek();
-       arrival != nullptr && arrival->arrival < until; arrival = source_.Peek()) {
-    Announce(*arrival, Duration{0}, prefix_keys);
-    source_.Take();
+  for (; source_.next_time() < until; source_.Take()) {
+    Announce(*source_.Peek(), Duration{0}, prefix_keys);
   }
   arrivals_.swap(events_);
   return arrivals_;
-}
-
-TimePoint SimWorld::next_arrival() {
-  const TracedRequest* const arrival = source_.Peek();
-  return arrival == nullptr ? kTimeNever : std::max(arrival->arrival, kTimeZero);
 }
 
 void SimWorld::TakeOver(RequestId id, SimWorld& from) {

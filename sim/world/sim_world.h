@@ -44,6 +44,7 @@
 #include "sim/world/event_queue.h"
 #include "sim/world/hidden_request.h"
 #include "sim/world/kv_links.h"
+#include "sim/world/next_arrival.h"
 #include "sim/world/sim_world_options.h"
 
 namespace twin::sim {
@@ -74,7 +75,7 @@ class SimWorld final : public World {
   // The further arrivals before `until`, each at its request.arrival; valid until the next call.
   // Without `prefix_keys`, which AdvanceTo adds, they take less memory.
   std::span<const Event> ArrivalsBefore(TimePoint until, bool prefix_keys);
-  [[nodiscard]] TimePoint next_arrival();
+  [[nodiscard]] TimePoint next_arrival() { return std::max(source_.next_time(), kTimeZero); }
   // The request goes on in another world, which has taken it over.
   void Forget(RequestId id) { CloseHidden(id); }
 
@@ -128,6 +129,7 @@ class SimWorld final : public World {
   };
   struct Replica {
     const StepCost* cost = nullptr;
+    std::unique_ptr<StepTimer> timer;  // of the cost model
     bool forgets_stale_tokens = false;
     bool overlaps_own_steps = false;
     Decodes decodes;
@@ -194,8 +196,8 @@ class SimWorld final : public World {
   [[nodiscard]] TimePoint InputTokensAt(const StepPlan& plan);
   void SetTokenTimes(const StepPlan& plan, TimePoint end);
 
-  ArrivalSource& source_;
-  std::unique_ptr<Clients> clients_;  // only where they do more than send; takes from source_
+  NextArrival source_;                // not asked where there are clients
+  std::unique_ptr<Clients> clients_;  // only where they do more than send
   SimWorldOptions options_;
   std::optional<Acceptance> acceptance_;
   TimePoint now_ = kTimeZero;

@@ -41,9 +41,10 @@ std::vector<StepPlan> Steps() {
 void PriceSteps(benchmark::State& state, const StepCost& cost) {
   const std::vector<StepPlan> steps = Steps();
   std::vector<Duration> times(static_cast<std::size_t>(cost.stages()));
+  const std::unique_ptr<StepTimer> timer = cost.Timer();
   std::size_t i = 0;
   for (auto _ : state) {
-    cost.DeviceTimes(steps[i], times);
+    timer->DeviceTimes(steps[i], times);
     benchmark::DoNotOptimize(times.data());
     i = (i + 1) % steps.size();
   }
@@ -101,11 +102,12 @@ void BM_ProfileStepWithAState(benchmark::State& state) {
   const ProfileCost cost(ProfileCostConfig{}, ModelPreset("llama-3-8b"), IdealHardware(), {},
                          kBlockBytes);
   const std::vector<StepPlan> steps = Steps();
+  const std::unique_ptr<StepTimer> timer = cost.Timer();
   DeviceState device;
   std::size_t i = 0;
   for (auto _ : state) {
     const TimePoint begin = device.changed;
-    const Duration time = cost.StageTime(steps[i], 0, begin, device);
+    const Duration time = timer->StageTime(steps[i], 0, begin, device);
     cost.Advance(steps[i], begin, begin + time, device);
     benchmark::DoNotOptimize(device);
     i = (i + 1) % steps.size();

@@ -134,32 +134,48 @@ double ReadingHeads(const GenerationKernel& kernel, double query_heads, double k
   return packs ? kv_heads : query_heads;
 }
 
-double GenerationMicroseconds(const GenerationKernel& kernel, const AttentionWork& work) {
-  const double bytes = GenerationBytes(work);
+GenerationCall GenerationCallOf(const GenerationKernel& kernel, const AttentionWork& work) {
   const double readers = ReadingHeads(kernel, work.query_heads, work.kv_heads);
   const double blocks = work.requests * readers;
-  const double row_bytes = work.head_dim * 2 * work.kv_bytes;
-  const double keys = bytes / (work.requests * work.kv_heads * row_bytes);
+  const double slots = kernel.multiprocessors * kernel.slots_per_multiprocessor;
+  GenerationCall call;
+  call.shares_blocks = readers == work.kv_heads;
+  call.splits =
+      blocks < 0.8 * slots && (kernel.splits_single_heads || work.query_heads != work.kv_heads);
+  call.readers = readers;
+  call.row_bytes = work.head_dim * 2 * work.kv_bytes;
+  call.request_bytes = work.requests * work.kv_heads * call.row_bytes;
+  call.slots_per_block = slots / blocks;
+  if (!call.splits) call.waves = std::max(1.0, std::ceil(blocks / slots - 1e-9));
+  call.start = kernel.launch + kernel.per_block * blocks / kernel.multiprocessors;
+  return call;
+}
+
+double GenerationMicroseconds(const GenerationKernel& kernel, const GenerationCall& call,
+                              const AttentionWork& work) {
+  const double bytes = GenerationBytes(work);
+  const double keys = bytes / call.request_bytes;
   const double resident = work.cold ? 0 : ShareInL2(bytes, kernel.l2_bytes);
   const double once = bytes * ((1 - resident) / kernel.rate + resident / kernel.l2_rate);
-  const double memory = readers == work.kv_heads
+  const double memory = call.shares_blocks
                             ? once
-                            : Norm4(once, bytes * readers / work.kv_heads / kernel.l2_rate);
+                            : Norm4(once, bytes * call.readers / work.kv_heads / kernel.l2_rate);
 
-  const double slots = kernel.multiprocessors * kernel.slots_per_multiprocessor;
-  const bool splits =
-      blocks < 0.8 * slots && (kernel.splits_single_heads || work.query_heads != work.kv_heads);
   const double parts =
-      splits ? std::clamp(slots / blocks, 1.0, std::max(1.0, std::min(64.0, keys / 128))) : 1;
-  const double waves = splits ? 1 : std::max(1.0, std::ceil(blocks / slots - 1e-9));
-  const double per_key = row_bytes / 512;
-  const double chain = waves * keys / parts * kernel.key * per_key;
+      call.splits ? std::clamp(call.slots_per_block, 1.0, std::max(1.0, std::min(64.0, keys / 128)))
+                  : 1;
+  const double per_key = call.row_bytes / 512;
+  const double chain = call.waves * keys / parts * kernel.key * per_key;
 
   double longest = work.context_max;
   if (work.window > 0) longest = std::min(longest, work.window);
-  const double straggler = splits ? 0 : std::max(0.0, longest - keys) * kernel.straggler * per_key;
-  return kernel.launch + kernel.per_block * blocks / kernel.multiprocessors + Norm4(memory, chain) +
-         kernel.split * std::min(1.0, parts - 1) + straggler;
+  const double straggler =
+      call.splits ? 0 : std::max(0.0, longest - keys) * kernel.straggler * per_key;
+  return call.start + Norm4(memory, chain) + kernel.split * std::min(1.0, parts - 1) + straggler;
+}
+
+double GenerationMicroseconds(const GenerationKernel& kernel, const AttentionWork& work) {
+  return GenerationMicroseconds(kernel, GenerationCallOf(kernel, work), work);
 }
 
 }  // namespace twin::sim

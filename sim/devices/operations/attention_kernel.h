@@ -103,6 +103,24 @@ struct GenerationKernel {
 [[nodiscard]] double GenerationMicroseconds(const GenerationKernel& kernel,
                                             const AttentionWork& work);
 
+// The part of a call for decodes that follows from the number of requests and their heads, whatever
+// their lengths are.
+struct GenerationCall {
+  bool shares_blocks = true;  // query heads, that of their KV head
+  bool splits = false;
+  double readers = 1;        // thread blocks that read a key
+  double row_bytes = 0;      // keys and values of a token and a head
+  double request_bytes = 0;  // of a key of each request
+  double slots_per_block = 1;
+  double waves = 1;
+  double start = 0;  // launch and blocks
+};
+[[nodiscard]] GenerationCall GenerationCallOf(const GenerationKernel& kernel,
+                                              const AttentionWork& work);
+// GenerationMicroseconds of `work`. REQUIRES: `call` is of its requests and heads.
+[[nodiscard]] double GenerationMicroseconds(const GenerationKernel& kernel,
+                                            const GenerationCall& call, const AttentionWork& work);
+
 // Heads with thread blocks of their own: KV heads, or query heads of groups that are not packed.
 [[nodiscard]] double ReadingHeads(const GenerationKernel& kernel, double query_heads,
                                   double kv_heads);

@@ -140,6 +140,13 @@ MeasuredDecodes LargestDecodes(const AttentionProfile& profile, const Choice& ch
   return largest;
 }
 
+// AtLeast(), or its seconds alone.
+template <bool kSpread>
+Estimate Bounded(const Estimate& estimate, double seconds) {
+  if constexpr (kSpread) return AtLeast(estimate, seconds);
+  return {.seconds = std::max(estimate.seconds, seconds)};
+}
+
 Estimate Corrected(double microseconds, const LogRatio& ratio) {
   return {kSecondsPerMicrosecond * microseconds * std::exp(ratio.mean), ratio.sd,
           kLastingAttentionShare * ratio.sd};
@@ -163,8 +170,11 @@ bool MeasuredDecodes::Hold(const AttentionWork& work) const {
   });
 }
 
-LogRatio TableCorrection::operator()(double requests, double length) const {
-  LogRatio ratio = rows(requests, length);
+template <bool kSpread>
+LogRatio TableCorrection::At(const GridPosition& requests, double length,
+                             AttentionCorrection::Segment& segment) const {
+  if constexpr (!kSpread) return {rows.MeanAt(requests, length, segment), 0};
+  LogRatio ratio = rows.At(requests, length);
   ratio.sd = std::hypot(ratio.sd, mismatch_sd);
   return ratio;
 }
@@ -222,42 +232,56 @@ AttentionWork AttentionModel::WorkOf(const GenerationAttention& work) const {
 
 // Chunks after a context, chunks of unequal length, and chunks beyond a window that the table does
 // not have, are corrected as prompts with as many tokens and as many keys per query.
-Estimate AttentionModel::operator()(const ContextAttention& chunks) const {
+template <bool kSpread>
+Estimate AttentionModel::Predict(const ContextAttention& chunks) const {
   if (chunks.chunks == 0) return {};
   const AttentionWork work = WorkOf(chunks);
   double length = std::max(1.0, 2 * work.pairs / work.tokens - 1);
   const double window = context_correction_.window;
   if (window > 0 && length > window) length = window * (2 - window / length);
-  return AtLeast(Corrected(ContextMicroseconds(context_, work),
-                           context_correction_(work.tokens / length, length)),
-                 limits_.Attention(work, heads_.compute_dtype));
+  const GridPosition position = context_correction_.rows.PositionOf(work.tokens / length);
+  AttentionCorrection::Segment segment;
+  return Bounded<kSpread>(Corrected(ContextMicroseconds(context_, work),
+                                    context_correction_.At<kSpread>(position, length, segment)),
+                          limits_.Attention(work, heads_.compute_dtype));
 }
 
-Estimate AttentionModel::operator()(const GenerationAttention& decodes) const {
+template <bool kSpread>
+Estimate AttentionModel::Predict(const GenerationAttention& decodes, Batch& batch) const {
   if (decodes.requests == 0) return {};
   AttentionWork work = WorkOf(decodes);
-  const double microseconds = GenerationMicroseconds(generation_, work);
-  const Estimate estimate = Corrected(microseconds, GenerationCorrection(work, microseconds));
+  if (decodes.requests != batch.requests) {
+    batch = Batch{};
+    batch.requests = decodes.requests;
+    batch.call = GenerationCallOf(generation_, work);
+    batch.position = generation_correction_.rows.PositionOf(decodes.requests);
+  }
+  const double microseconds = GenerationMicroseconds(generation_, batch.call, work);
+  const Estimate estimate =
+      Corrected(microseconds, GenerationCorrection<kSpread>(work, batch, microseconds));
   // Some benchmarks let requests share keys, and report less than the memory takes for all of them
   // (TensorRT-LLM on the A100). What was measured is predicted as it was, but never a step.
   if (!work.cold && measured_.Hold(work)) work.kv_bytes = 0;
-  return AtLeast(estimate, limits_.Attention(work, heads_.compute_dtype));
+  return Bounded<kSpread>(estimate, limits_.Attention(work, heads_.compute_dtype));
 }
 
 // Measurements of small caches were made in L2. What they say about the launch is true of a cold
 // cache too; what they say about reading it is taken from caches that exceed L2.
-LogRatio AttentionModel::GenerationCorrection(const AttentionWork& work,
+template <bool kSpread>
+LogRatio AttentionModel::GenerationCorrection(const AttentionWork& work, Batch& batch,
                                               double microseconds) const {
   double length = work.context_tokens / work.requests;
   if (generation_correction_.window > 0) {
     length = std::min(length, static_cast<double>(generation_correction_.window));
   }
-  const LogRatio measured = generation_correction_(work.requests, length);
+  const LogRatio measured =
+      generation_correction_.At<kSpread>(batch.position, length, batch.measured);
   if (!work.cold) return measured;
   const double bytes = GenerationBytes(work);
   const double beyond = kBeyondL2 * generation_.l2_bytes / bytes;
   if (beyond <= 1) return measured;
-  const LogRatio streamed = generation_correction_(work.requests, length * beyond);
+  const LogRatio streamed =
+      generation_correction_.At<kSpread>(batch.position, length * beyond, batch.streamed);
   const double share = std::min(1.0, bytes / generation_.rate / microseconds);
   return {measured.mean + share * (streamed.mean - measured.mean),
           std::max(measured.sd, streamed.sd)};
@@ -265,32 +289,44 @@ LogRatio AttentionModel::GenerationCorrection(const AttentionWork& work,
 
 // One call computes both. Kernels that pack heads split decodes in a mixed call, too; in other
 // kernels each query head of a decode takes a tile.
-Estimate AttentionModel::operator()(const ContextAttention& chunks,
-                                    const GenerationAttention& decodes) const {
-  if (chunks.chunks == 0) return (*this)(decodes);
-  if (decodes.requests == 0) return (*this)(chunks);
-  const Estimate first = (*this)(chunks);
-  Estimate added = first;
+template <bool kSpread>
+Estimate AttentionModel::Predict(const ContextAttention& chunks, const GenerationAttention& decodes,
+                                 const Estimate& alone, Batch& batch) const {
+  if (chunks.chunks == 0) return Predict<kSpread>(decodes, batch);
+  if (decodes.requests == 0) return alone;
+  const AttentionWork of_chunks = WorkOf(chunks);
+  AttentionWork of_decodes = WorkOf(decodes);
+  const DType compute = heads_.compute_dtype;
+  const double least =
+      std::max(limits_.Attention(of_chunks, compute), limits_.Attention(of_decodes, compute));
+  Estimate added = alone;
   if (context_.packs_heads) {
     const double launch = kSecondsPerMicrosecond * generation_.launch;
-    added = (*this)(decodes);
+    added = Predict<kSpread>(decodes, batch);
     added.seconds = std::max(0.0, added.seconds - launch);
   } else {
-    AttentionWork work = WorkOf(decodes);
-    const AttentionWork of_chunks = WorkOf(chunks);
-    work.cold = of_chunks.cold;
-    added.seconds = kSecondsPerMicrosecond * (MixedMicroseconds(context_, of_chunks, work) -
+    of_decodes.cold = of_chunks.cold;
+    added.seconds = kSecondsPerMicrosecond * (MixedMicroseconds(context_, of_chunks, of_decodes) -
                                               ContextMicroseconds(context_, of_chunks));
   }
   added.seconds *= mixed_factor_;
-  const double seconds = first.seconds + added.seconds;
+  const double seconds = alone.seconds + added.seconds;
+  if constexpr (!kSpread) return Bounded<kSpread>({.seconds = seconds}, least);
   const double sd =
-      std::hypot(first.seconds * first.log_sd, added.seconds * added.log_sd) / seconds;
+      std::hypot(alone.seconds * alone.log_sd, added.seconds * added.log_sd) / seconds;
   const Estimate both{seconds, std::hypot(sd, kMixed),
                       std::hypot(kLastingAttentionShare * sd, kMixed)};
-  const DType compute = heads_.compute_dtype;
-  return AtLeast(both, std::max(limits_.Attention(WorkOf(chunks), compute),
-                                limits_.Attention(WorkOf(decodes), compute)));
+  return Bounded<kSpread>(both, least);
 }
+
+template Estimate AttentionModel::Predict<true>(const ContextAttention&) const;
+template Estimate AttentionModel::Predict<false>(const ContextAttention&) const;
+template Estimate AttentionModel::Predict<true>(const GenerationAttention&, Batch&) const;
+template Estimate AttentionModel::Predict<false>(const GenerationAttention&, Batch&) const;
+template Estimate AttentionModel::Predict<true>(const ContextAttention&, const GenerationAttention&,
+                                                const Estimate&, Batch&) const;
+template Estimate AttentionModel::Predict<false>(const ContextAttention&,
+                                                 const GenerationAttention&, const Estimate&,
+                                                 Batch&) const;
 
 }  // namespace twin::sim

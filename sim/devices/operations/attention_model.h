@@ -53,8 +53,11 @@ struct TableCorrection {
   double mismatch_sd = 0;   // of a table that was measured with another kernel, or other heads
   std::int32_t window = 0;  // of the call, if the table has another one; 0 = it has the same
 
-  // The correction of a call of `requests` requests with `length` keys each.
-  LogRatio operator()(double requests, double length) const;
+  // The correction of a call of requests in this position with `length` keys each. kSpread false:
+  // without the deviation, from the segment as in AttentionCorrection.
+  template <bool kSpread>
+  LogRatio At(const GridPosition& requests, double length,
+              AttentionCorrection::Segment& segment) const;
 };
 
 // The measured decodes of a table of which no other one is larger in every respect.
@@ -79,17 +82,47 @@ class AttentionModel {
                  KernelLibrary library = KernelLibrary::kVllm,
                  const AttentionProfile& profile = {});
 
+  // Decodes of one number of requests: all that does not depend on their lengths, and the last
+  // places in the table. A new one stands for no decodes yet. Not thread-safe.
+  struct Batch {
+    double requests = -1;
+    GenerationCall call;
+    GridPosition position;  // in the table
+    AttentionCorrection::Segment measured;
+    AttentionCorrection::Segment streamed;
+  };
+
   // Each kind alone, in constant time; 0 seconds without work.
-  [[nodiscard]] Estimate operator()(const ContextAttention& chunks) const;
-  [[nodiscard]] Estimate operator()(const GenerationAttention& decodes) const;
+  [[nodiscard]] Estimate operator()(const ContextAttention& chunks) const {
+    return Predict<true>(chunks);
+  }
+  [[nodiscard]] Estimate operator()(const GenerationAttention& decodes) const {
+    Batch batch;
+    return Predict<true>(decodes, batch);
+  }
   // Both kinds in one step.
   [[nodiscard]] Estimate operator()(const ContextAttention& chunks,
-                                    const GenerationAttention& decodes) const;
+                                    const GenerationAttention& decodes) const {
+    Batch batch;
+    return Predict<true>(chunks, decodes, (*this)(chunks), batch);
+  }
+
+  // Predictions as above; kSpread false: seconds alone. `alone`: the chunks without the decodes.
+  // `batch` is renewed. REQUIRES: it is new, or was used with this model alone.
+  template <bool kSpread>
+  [[nodiscard]] Estimate Predict(const ContextAttention& chunks) const;
+  template <bool kSpread>
+  [[nodiscard]] Estimate Predict(const GenerationAttention& decodes, Batch& batch) const;
+  template <bool kSpread>
+  [[nodiscard]] Estimate Predict(const ContextAttention& chunks, const GenerationAttention& decodes,
+                                 const Estimate& alone, Batch& batch) const;
 
  private:
   [[nodiscard]] AttentionWork WorkOf(const ContextAttention& work) const;
   [[nodiscard]] AttentionWork WorkOf(const GenerationAttention& work) const;
-  [[nodiscard]] LogRatio GenerationCorrection(const AttentionWork& work, double microseconds) const;
+  template <bool kSpread>
+  [[nodiscard]] LogRatio GenerationCorrection(const AttentionWork& work, Batch& batch,
+                                              double microseconds) const;
 
   AttentionHeads heads_;
   PhysicalLimits limits_;

@@ -134,6 +134,10 @@ double HeadsOf(const AttentionTable& table, std::int32_t query_heads, std::int32
   return ReadingHeads(table.generation, query_heads, kv_heads);
 }
 
+LogRatio Mixed(const LogRatio& x, const LogRatio& y, double share) {
+  return {x.mean + share * (y.mean - x.mean), x.sd + share * (y.sd - x.sd)};
+}
+
 }  // namespace
 
 AttentionRow ParseAttentionRow(const AttentionGrid& grid, std::string_view text,
@@ -279,18 +283,37 @@ void AttentionCorrection::KrigePrompts(const AttentionTable& table,
   }
 }
 
-LogRatio AttentionCorrection::operator()(double batch, double length) const {
+LogRatio AttentionCorrection::AtPoint(const GridPosition& batch, std::size_t length) const {
+  return Mixed(cells_[batch.low * lengths_.size() + length],
+               cells_[batch.high * lengths_.size() + length], batch.share);
+}
+
+GridPosition AttentionCorrection::PositionOf(double batch) const {
+  return cells_.empty() ? GridPosition{} : Locate(batches_, std::log2(batch));
+}
+
+LogRatio AttentionCorrection::At(const GridPosition& batch, double length) const {
   if (cells_.empty()) return {0, sd_};
-  const GridPosition b = Locate(batches_, std::log2(batch));
   const GridPosition l = Locate(lengths_, std::log2(length));
-  const auto cell = [&](std::size_t i, std::size_t j) -> const LogRatio& {
-    return cells_[i * lengths_.size() + j];
-  };
-  const auto mix = [](const LogRatio& x, const LogRatio& y, double share) {
-    return LogRatio{x.mean + share * (y.mean - x.mean), x.sd + share * (y.sd - x.sd)};
-  };
-  return mix(mix(cell(b.low, l.low), cell(b.high, l.low), b.share),
-             mix(cell(b.low, l.high), cell(b.high, l.high), b.share), l.share);
+  return Mixed(AtPoint(batch, l.low), AtPoint(batch, l.high), l.share);
+}
+
+double AttentionCorrection::MeanAt(const GridPosition& batch, double length,
+                                   Segment& segment) const {
+  if (cells_.empty()) return 0;
+  const double octaves = std::log2(length);
+  if (!(octaves >= segment.from && octaves < segment.to)) [[unlikely]] {
+    const GridPosition l = Locate(lengths_, octaves);
+    segment = {lengths_[l.low], lengths_[l.high], AtPoint(batch, l.low).mean,
+               AtPoint(batch, l.high).mean};
+    if (l.low == l.high) return segment.at_from;
+  }
+  const double share = (octaves - segment.from) / (segment.to - segment.from);
+  return segment.at_from + share * (segment.at_to - segment.at_from);
+}
+
+LogRatio AttentionCorrection::operator()(double batch, double length) const {
+  return At(PositionOf(batch), length);
 }
 
 void AttentionCorrection::AddBase(const AttentionCorrection& base) {

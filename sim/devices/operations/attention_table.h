@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/cost/grid_position.h"
 #include "sim/devices/operations/attention_profile.h"
 
 namespace twin::sim {
@@ -59,6 +60,18 @@ class AttentionCorrection {
                       std::int32_t kv_heads, int left_out = -1);
 
   [[nodiscard]] LogRatio operator()(double batch, double length) const;
+  // The position of a batch on the grid, and operator() there.
+  [[nodiscard]] GridPosition PositionOf(double batch) const;
+  [[nodiscard]] LogRatio At(const GridPosition& batch, double length) const;
+  // The means of one batch between two neighbouring lengths of the grid.
+  struct Segment {
+    double from = 0;  // logarithms to base 2
+    double to = 0;    // not above `from`: of no lengths
+    double at_from = 0;
+    double at_to = 0;
+  };
+  // The mean of At() alone. REQUIRES: `segment` is new, or was used with this batch.
+  [[nodiscard]] double MeanAt(const GridPosition& batch, double length, Segment& segment) const;
 
   // Replaces what was not measured; nothing if no row is left. Takes some ms. REQUIRES: the
   // arguments of the constructor; Kriges(table).
@@ -69,6 +82,8 @@ class AttentionCorrection {
   void AddBase(const AttentionCorrection& base);
 
  private:
+  // At one of the lengths.
+  [[nodiscard]] LogRatio AtPoint(const GridPosition& batch, std::size_t length) const;
   void Fill(const AttentionTable& table, const std::vector<AttentionRow>& rows,
             std::int32_t query_heads, std::int32_t kv_heads, int left_out);
   double sd_ = 0;

@@ -16,6 +16,8 @@
 // they do not; GemmModel::EstimateFromMemory() is for that.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "core/hardware_spec.h"
@@ -31,7 +33,65 @@ struct GemmShape {
   GemmFormat format = GemmFormat::kBf16;
 };
 
-// Seconds. REQUIRES: m, n, k >= 1.
+// The closed form of products with one weight matrix: what does not depend on m is computed once.
+// Thread-safe. About 1.5 KB.
+class GemmForm {
+ public:
+  // REQUIRES: n, k >= 1.
+  GemmForm(const HardwareSpec& hardware, const GemmCoefficients& coefficients, std::int64_t n,
+           std::int64_t k, GemmFormat format);
+
+  // Seconds. REQUIRES: m >= 1.
+  [[nodiscard]] double operator()(std::int64_t m) const;
+
+ private:
+  static constexpr std::size_t kTiles = 12;
+  static constexpr std::size_t kCommonTiles = 7;
+  static constexpr std::size_t kSplits = 5;
+
+  struct Tile {
+    double rows = 0;
+    double width = 0;
+    double columns = 0;                    // tiles along n
+    double flops_per_s = 0;                // of an SM
+    std::size_t splits = 0;                // those that leave no part empty
+    std::array<double, kSplits> depths{};  // of the parts along k, with padding
+    std::array<double, kSplits> waves{};   // seconds of a wave of whole tiles
+  };
+  struct CommonTile {
+    double rows = 0;
+    double columns = 0;  // tiles along n
+    double work = 0;     // of a tile, with its edges
+  };
+  struct Operands;
+  struct Tiling;
+  struct Tilings;
+
+  void SetUpTile(Tile& tile, double reference) const;
+  [[nodiscard]] double WaveSeconds(const Tile& tile, double tile_rows, double depth) const;
+  // Seconds to move all operands once, memory saturated.
+  [[nodiscard]] double TrafficSeconds(double m, double x_bytes) const;
+  [[nodiscard]] Operands OperandsOf(double m) const;
+  [[nodiscard]] Tilings TilingsOf(double m) const;
+  void AddTilings(const Tile& tile, const Operands& operands, Tilings& tilings) const;
+  [[nodiscard]] double LogOfWholeWaves(double m) const;
+
+  GemmCoefficients c_;
+  GemmFormat format_;
+  double n_;
+  double k_;
+  double l2_bytes_;
+  double bandwidth_;
+  double peak_flops_;
+  double sms_;
+  double x_row_bytes_per_k_;
+  double weight_bytes_;
+  double l2_bytes_per_s_;
+  std::array<Tile, kTiles> tiles_;
+  std::array<CommonTile, kCommonTiles> common_tiles_;
+};
+
+// Seconds of one product. REQUIRES: m, n, k >= 1.
 double GemmClosedForm(const HardwareSpec& hardware, const GemmCoefficients& coefficients,
                       const GemmShape& shape);
 

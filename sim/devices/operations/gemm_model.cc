@@ -133,10 +133,9 @@ GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) co
   curve.tables_ = tables_;
   curve.table_ = TableOf(format, library_);
   if (curve.table_ == nullptr) curve.table_ = TableOf(format, KernelLibrary::kVllm);
-  if (curve.table_ == nullptr) {
-    curve.fit_.coefficients.whole_waves = 0;
-    return curve;
-  }
+  if (curve.table_ == nullptr) curve.fit_.coefficients.whole_waves = 0;
+  curve.form_.emplace(hardware_, curve.fit_.coefficients, n, k, format);
+  if (curve.table_ == nullptr) return curve;
   const GemmTable& table = curve.table_->measured;
   if (table.library != library_) curve.library_sd_ = kOtherLibrarySd;
   const auto at_n = static_cast<std::uint32_t>(n);
@@ -187,7 +186,7 @@ GemmShape GemmCurve::ShapeOf(std::int64_t m) const {
 
 Estimate GemmCurve::Compute(std::int64_t m) const {
   const GemmShape shape = ShapeOf(m);
-  const double seconds = GemmClosedForm(hardware_, fit_.coefficients, shape);
+  const double seconds = (*form_)(m);
   const double least = limits_->Gemm(shape);
   if (table_ == nullptr) return AtLeast({seconds, fit_.log_sd, fit_.log_sd}, least);
   const GemmTable& table = table_->measured;

@@ -92,6 +92,7 @@ class GemmCurve {
   std::optional<PhysicalLimits> limits_;
   GemmShape shape_;  // of m = 1
   GemmModel::Fit fit_;
+  std::optional<GemmForm> form_;  // of the fit
   std::shared_ptr<const std::deque<GemmModel::Table>> tables_;
   const GemmModel::Table* table_ = nullptr;  // one of tables_; null = the closed form alone
   double library_sd_ = 0;                    // of another library's table

@@ -48,49 +48,8 @@ constexpr KrigingRules kTokenRules{.neighbours = 10, .nugget = 0.06};
 // Measured m on either side that are considered.
 constexpr std::size_t kTokenWindow = 12;
 
-using TokenPlaces = std::array<double, 3>;
-// m itself, and m rounded up to tiles.
-constexpr TokenPlaces kTokenShares = {0.7, 0.15, 0.15};
-
-TokenPlaces PlacesOf(std::int64_t m) {
-  const auto octave = [m](std::int64_t tile) {
-    const std::int64_t rounded = (m + tile - 1) / tile * tile;
-    return std::log2(static_cast<double>(rounded));
-  };
-  return {octave(1), octave(64), octave(128)};
-}
-
-double TokenCovariance(const TokenPlaces& a, const TokenPlaces& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    sum += kTokenShares[i] * std::exp(-std::abs(a[i] - b[i]) / kRangeM);
-  }
-  return sum;
-}
-
-// Weights of the measured m, by position on the axis.
-KrigingWeights TokenWeights(const std::vector<std::uint32_t>& axis, std::int64_t m, bool excluded) {
-  const std::optional<std::size_t> own = IndexOf(axis, m);
-  if (own && !excluded) {
-    KrigingWeights exact;
-    exact.count = 1;
-    exact.points[0] = *own;
-    exact.weights[0] = 1;
-    return exact;
-  }
-  const auto above = static_cast<std::size_t>(std::ranges::lower_bound(axis, m) - axis.begin());
-  const std::size_t first = above - std::min(above, kTokenWindow);
-  const std::size_t last = std::min(axis.size(), above + kTokenWindow);
-  const TokenPlaces target = PlacesOf(m);
-  std::vector<TokenPlaces> places;
-  for (std::size_t i = first; i < last; ++i) places.push_back(PlacesOf(axis[i]));
-  KrigingWeights weights = Krige(
-      places.size(), own.value_or(last) - first, kTokenRules,
-      [&](std::size_t i) { return TokenCovariance(places[i], target); },
-      [&](std::size_t i, std::size_t j) { return TokenCovariance(places[i], places[j]); });
-  for (std::size_t i = 0; i < weights.count; ++i) weights.points[i] += first;
-  return weights;
-}
+// Shares of m itself, and of m rounded up to tiles.
+constexpr std::array<double, 3> kTokenShares = {0.7, 0.15, 0.15};
 
 GemmRatio Weighted(const KrigingWeights& weights, std::span<const double> log_ratios) {
   GemmRatio result{0, weights.variance};
@@ -166,18 +125,65 @@ std::vector<std::string> SplitGemmCurves(std::span<const std::string> texts) {
   return curves;
 }
 
-GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
-                  bool excluded) {
-  return Weighted(TokenWeights(table.m, m, excluded), log_ratios);
+GemmTokenWeights::Places GemmTokenWeights::PlacesOf(std::int64_t m) {
+  const auto octave = [m](std::int64_t tile) {
+    const std::int64_t rounded = (m + tile - 1) / tile * tile;
+    return std::log2(static_cast<double>(rounded));
+  };
+  return {octave(1), octave(64), octave(128)};
+}
+
+double GemmTokenWeights::Covariance(const Places& a, const Places& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sum += kTokenShares[i] * std::exp(-std::abs(a[i] - b[i]) / kRangeM);
+  }
+  return sum;
+}
+
+GemmTokenWeights::GemmTokenWeights(const std::vector<std::uint32_t>& m)
+    : m_(m), between_(m.size() * m.size()) {
+  for (const std::uint32_t one : m) places_.push_back(PlacesOf(one));
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    // Nobody asks for pairs that no window holds.
+    for (std::size_t j = i - std::min(i, 2 * kTokenWindow); j < i; ++j) {
+      between_[i * m.size() + j] = between_[j * m.size() + i] = Covariance(places_[i], places_[j]);
+    }
+  }
+}
+
+KrigingWeights GemmTokenWeights::WeightsOf(std::int64_t m, bool excluded) const {
+  const std::optional<std::size_t> own = IndexOf(m_, m);
+  if (own && !excluded) {
+    KrigingWeights exact;
+    exact.count = 1;
+    exact.points[0] = *own;
+    exact.weights[0] = 1;
+    return exact;
+  }
+  const auto above = static_cast<std::size_t>(std::ranges::lower_bound(m_, m) - m_.begin());
+  const std::size_t first = above - std::min(above, kTokenWindow);
+  const std::size_t last = std::min(m_.size(), above + kTokenWindow);
+  const Places target = PlacesOf(m);
+  KrigingWeights weights = Krige(
+      last - first, own.value_or(last) - first, kTokenRules,
+      [&](std::size_t i) { return Covariance(places_[first + i], target); },
+      [&](std::size_t i, std::size_t j) { return between_[(first + i) * m_.size() + first + j]; });
+  for (std::size_t i = 0; i < weights.count; ++i) weights.points[i] += first;
+  return weights;
 }
 
 GemmRatio GemmTokenWeights::RatioAt(std::span<const double> log_ratios, std::int64_t m) const {
   const std::lock_guard lock(mutex_);
   const auto found = known_.find(m);
   if (found != known_.end()) return Weighted(found->second, log_ratios);
-  const KrigingWeights weights = TokenWeights(m_, m, false);
+  const KrigingWeights weights = WeightsOf(m, false);
   if (known_.size() < kRememberedMax) known_.emplace(m, weights);
   return Weighted(weights, log_ratios);
+}
+
+GemmRatio GemmTokenWeights::RatioWithout(std::span<const double> log_ratios, std::int64_t m) const {
+  return Weighted(WeightsOf(m, true), log_ratios);
 }
 
 std::size_t GemmTokenWeights::size() const {

@@ -6,6 +6,7 @@
 // itself and on m rounded up to tiles of 64 and 128 rows.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,7 +15,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "sim/devices/operations/gemm_profile.h"
@@ -40,27 +40,35 @@ struct GemmRatio {
   double variance = 0;  // of kriging; 0 at a measured point
 };
 
-// `excluded` leaves a measured point out, for judging.
-GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
-                  bool excluded = false);
-
-// RatioAt for all curves of one table. The weights of the measured m depend on m alone; they are
-// computed once for each of the first kRememberedMax values of m asked for. Callable from several
-// threads.
+// Interpolates the curves of one table along m. The weights of the measured m depend on m alone;
+// they are computed once for each of the first kRememberedMax values of m asked for. Callable from
+// several threads.
 class GemmTokenWeights {
  public:
-  // About 330 bytes each.
+  // About 400 bytes each.
   static constexpr std::size_t kRememberedMax = 16384;
 
   // `m`: the table's.
-  explicit GemmTokenWeights(std::vector<std::uint32_t> m) : m_(std::move(m)) {}
+  explicit GemmTokenWeights(const std::vector<std::uint32_t>& m);
 
   [[nodiscard]] GemmRatio RatioAt(std::span<const double> log_ratios, std::int64_t m) const;
+  // Without what was measured at m, for judging. Remembers nothing.
+  [[nodiscard]] GemmRatio RatioWithout(std::span<const double> log_ratios, std::int64_t m) const;
   // Values of m whose weights are remembered.
   [[nodiscard]] std::size_t size() const;
 
  private:
+  // m itself, and m rounded up to tiles, in octaves.
+  using Places = std::array<double, 3>;
+
+  static Places PlacesOf(std::int64_t m);
+  static double Covariance(const Places& a, const Places& b);
+  // Weights of the measured m, by position on the axis.
+  [[nodiscard]] KrigingWeights WeightsOf(std::int64_t m, bool excluded) const;
+
   std::vector<std::uint32_t> m_;
+  std::vector<Places> places_;   // of the measured m
+  std::vector<double> between_;  // covariances of measured m that one window holds
   mutable std::mutex mutex_;
   mutable std::map<std::int64_t, KrigingWeights> known_;
 };

@@ -10,27 +10,32 @@
 namespace twin::sim {
 namespace {
 
-// One row and column more than neighbours for the condition that weights add up to 1.
+// One row and column more than neighbours for the condition that weights add up to 1, and a column
+// for the right side.
 constexpr std::size_t kOrderMax = kKrigingPointsMax + 1;
 using System = std::array<std::array<double, kOrderMax + 1>, kOrderMax>;
 
-// Solves the first `order` rows in place by elimination with pivots; the solution is the last
-// column.
+// Solves the first `order` rows in place by elimination with pivots; column `order` is the right
+// side, and in the end the solution.
 void Solve(System& a, std::size_t order) {
   for (std::size_t i = 0; i < order; ++i) {
     std::size_t pivot = i;
     for (std::size_t j = i + 1; j < order; ++j) {
       if (std::abs(a[j][i]) > std::abs(a[pivot][i])) pivot = j;
     }
-    std::swap(a[i], a[pivot]);
+    if (pivot != i) std::swap(a[i], a[pivot]);
+    const double* const __restrict from = a[i].data();
     for (std::size_t j = 0; j < order; ++j) {
       if (j == i || a[j][i] == 0) continue;
-      const double factor = a[j][i] / a[i][i];
-      for (std::size_t column = i; column < order; ++column) a[j][column] -= factor * a[i][column];
-      a[j][kOrderMax] -= factor * a[i][kOrderMax];
+      double* const __restrict row = a[j].data();
+      const double factor = row[i] / from[i];
+      // Column i is not read again.
+      for (std::size_t column = i + 1; column <= order; ++column) {
+        row[column] -= factor * from[column];
+      }
     }
   }
-  for (std::size_t i = 0; i < order; ++i) a[i][kOrderMax] /= a[i][i];
+  for (std::size_t i = 0; i < order; ++i) a[i][order] /= a[i][i];
 }
 
 }  // namespace
@@ -39,6 +44,7 @@ KrigingWeights Krige(std::size_t points, std::size_t excluded, const KrigingRule
                      const std::function<double(std::size_t)>& to_target,
                      const std::function<double(std::size_t, std::size_t)>& between) {
   std::vector<std::pair<double, std::size_t>> candidates;
+  candidates.reserve(points);
   for (std::size_t i = 0; i < points; ++i) {
     if (i != excluded) candidates.emplace_back(-to_target(i), i);
   }
@@ -57,13 +63,13 @@ KrigingWeights Krige(std::size_t points, std::size_t excluded, const KrigingRule
     }
     a[i][i] = 1 + rules.nugget;
     a[i][count] = a[count][i] = 1;
-    a[i][kOrderMax] = -candidates[i].first;
+    a[i][count + 1] = -candidates[i].first;
   }
-  a[count][kOrderMax] = 1;
+  a[count][count + 1] = 1;
   Solve(a, count + 1);
-  result.variance = 1 - a[count][kOrderMax];
+  result.variance = 1 - a[count][count + 1];
   for (std::size_t i = 0; i < count; ++i) {
-    result.weights[i] = a[i][kOrderMax];
+    result.weights[i] = a[i][count + 1];
     result.variance += result.weights[i] * candidates[i].first;
   }
   result.variance = std::max(0.0, result.variance);

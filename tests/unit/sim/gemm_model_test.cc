@@ -148,7 +148,7 @@ TEST(GemmTokenWeightsTest, CurvesOfOneTableShareTheWeightsOfEachM) {
   for (const std::int64_t m : {16, 100, 5000}) {
     for (const std::vector<double>& curve : {rising, falling}) {
       const GemmRatio shared = weights.RatioAt(curve, m);
-      const GemmRatio own = RatioAt(table, curve, m);
+      const GemmRatio own = GemmTokenWeights(table.m).RatioAt(curve, m);
       EXPECT_EQ(shared.log_ratio, own.log_ratio) << m;
       EXPECT_EQ(shared.variance, own.variance) << m;
     }
@@ -166,7 +166,7 @@ TEST(GemmTokenWeightsTest, MemoryIsBoundedAndValuesBeyondItAreEqual) {
   EXPECT_EQ(weights.size(), GemmTokenWeights::kRememberedMax);
   for (const std::int64_t m : {std::int64_t{2}, kLast}) {
     const GemmRatio remembered = weights.RatioAt(curve, m);
-    const GemmRatio own = RatioAt(table, curve, m);
+    const GemmRatio own = GemmTokenWeights(table.m).RatioAt(curve, m);
     EXPECT_EQ(remembered.log_ratio, own.log_ratio) << m;
     EXPECT_EQ(remembered.variance, own.variance) << m;
   }
