@@ -9,11 +9,25 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
+using google::protobuf::Reflection;
 
 const FieldDescriptor& Field(const Message& message, const char* name) {
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
   CHECK(field != nullptr);
   return *field;
+}
+
+// Replaces the values by the elements of a repeated field that has any.
+template <class T>
+void CopyElements(const Message& message, const char* name, std::vector<T>& values,
+                  T (Reflection::*get)(const Message&, const FieldDescriptor*, int) const) {
+  const FieldDescriptor& field = Field(message, name);
+  const Reflection& reflection = *message.GetReflection();
+  const int size = reflection.FieldSize(message, &field);
+  if (size == 0) return;
+  values.clear();
+  values.reserve(static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) values.push_back((reflection.*get)(message, &field, i));
 }
 
 }  // namespace
@@ -58,30 +72,15 @@ void FromMessage::Seconds(const char* field, Duration& value) const {
 }
 
 void FromMessage::Values(const char* field, std::vector<double>& values) const {
-  const int size = Size(field);
-  if (size > 0) values.clear();
-  for (int i = 0; i < size; ++i) {
-    const FieldDescriptor& descriptor = Field(message_, field);
-    values.push_back(message_.GetReflection()->GetRepeatedDouble(message_, &descriptor, i));
-  }
+  CopyElements(message_, field, values, &Reflection::GetRepeatedDouble);
 }
 
 void FromMessage::Values(const char* field, std::vector<std::string>& values) const {
-  const int size = Size(field);
-  if (size > 0) values.clear();
-  for (int i = 0; i < size; ++i) {
-    const FieldDescriptor& descriptor = Field(message_, field);
-    values.push_back(message_.GetReflection()->GetRepeatedString(message_, &descriptor, i));
-  }
+  CopyElements(message_, field, values, &Reflection::GetRepeatedString);
 }
 
 void FromMessage::Values(const char* field, std::vector<std::uint32_t>& values) const {
-  const int size = Size(field);
-  if (size > 0) values.clear();
-  for (int i = 0; i < size; ++i) {
-    const FieldDescriptor& descriptor = Field(message_, field);
-    values.push_back(message_.GetReflection()->GetRepeatedUInt32(message_, &descriptor, i));
-  }
+  CopyElements(message_, field, values, &Reflection::GetRepeatedUInt32);
 }
 
 std::string FromMessage::EnumWord(const char* field) const {
