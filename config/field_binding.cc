@@ -17,6 +17,15 @@ const FieldDescriptor& Field(const Message& message, const char* name) {
   return *field;
 }
 
+// Reads a field that is set.
+template <class T>
+void CopyValue(const Message& message, const char* name, T& value,
+               T (Reflection::*get)(const Message&, const FieldDescriptor*) const) {
+  const FieldDescriptor& field = Field(message, name);
+  const Reflection& reflection = *message.GetReflection();
+  if (reflection.HasField(message, &field)) value = (reflection.*get)(message, &field);
+}
+
 // Replaces the values by the elements of a repeated field that has any.
 template <class T>
 void CopyElements(const Message& message, const char* name, std::vector<T>& values,
@@ -37,31 +46,31 @@ bool FromMessage::Has(const char* field) const {
 }
 
 void FromMessage::Value(const char* field, bool& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetBool(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetBool);
 }
 
 void FromMessage::Value(const char* field, std::int32_t& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetInt32(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetInt32);
 }
 
 void FromMessage::Value(const char* field, std::uint32_t& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetUInt32(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetUInt32);
 }
 
 void FromMessage::Value(const char* field, std::int64_t& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetInt64(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetInt64);
 }
 
 void FromMessage::Value(const char* field, std::uint64_t& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetUInt64(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetUInt64);
 }
 
 void FromMessage::Value(const char* field, double& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetDouble(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetDouble);
 }
 
 void FromMessage::Value(const char* field, std::string& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetString(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetString);
 }
 
 void FromMessage::Seconds(const char* field, Duration& value) const {

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -109,28 +107,6 @@ std::filesystem::path FileOf(const std::filesystem::path& folder, ProfilePart pa
                    fmt::format("lies beside {}; allowed: one of the two", plain.string()));
 }
 
-// Reads each part of each embedded profile once. Lock `mutex` around every use.
-struct EmbeddedProfiles {
-  std::mutex mutex;
-
-  const sim::DeviceProfile& Read(const EmbeddedFile& file, ProfilePart part) {
-    sim::DeviceProfile& profile = devices_[file.folder];
-    bool& known = read_[{file.folder, part}];
-    if (known) return profile;
-    WithPart(part, [&]<class Message>(auto member) {
-      Message message;
-      CHECK(message.ParseFromArray(file.bytes.data(), static_cast<int>(file.bytes.size())));
-      BindPart(message, profile.*member);
-    });
-    known = true;
-    return profile;
-  }
-
- private:
-  std::map<std::string_view, sim::DeviceProfile> devices_;
-  std::map<std::pair<std::string_view, ProfilePart>, bool> read_;
-};
-
 // The name of the file of a part without its extension.
 std::string_view StemOf(ProfilePart part) {
   return FileName(part).substr(0, FileName(part).find('.'));
@@ -159,15 +135,16 @@ std::string_view FileName(ProfilePart part) {
 
 sim::DeviceProfile ProfilePreset(std::string_view hardware,
                                  std::initializer_list<ProfilePart> parts) {
-  static EmbeddedProfiles embedded;
-  const std::lock_guard lock(embedded.mutex);
   sim::DeviceProfile profile;
   for (const EmbeddedFile& file : ProfileMessages()) {
     if (file.folder != hardware) continue;
     for (const ProfilePart part : parts) {
       if (!file.name.starts_with(StemOf(part))) continue;
-      const sim::DeviceProfile& read = embedded.Read(file, part);
-      WithPart(part, [&]<class>(auto member) { profile.*member = read.*member; });
+      WithPart(part, [&]<class Message>(auto member) {
+        Message message;
+        CHECK(message.ParseFromArray(file.bytes.data(), static_cast<int>(file.bytes.size())));
+        BindPart(message, profile.*member);
+      });
     }
   }
   return profile;

@@ -25,8 +25,7 @@ inline constexpr std::initializer_list<ProfilePart> kAllProfileParts = {
 
 // The parts `parts` of the profile sim/devices/profiles/HARDWARE. All other parts are empty, as are
 // all parts of a device without profile. `hardware` is the name of a preset or any other data
-// sheet. Each part is read at most once in a process, when it is first asked for: about a
-// millisecond, then a copy. Callable from several threads.
+// sheet. Takes about a millisecond.
 sim::DeviceProfile ProfilePreset(std::string_view hardware,
                                  std::initializer_list<ProfilePart> parts = kAllProfileParts);
 

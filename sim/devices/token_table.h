@@ -2,23 +2,28 @@
 #pragma once
 
 #include <atomic>
-#include <cmath>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
-#include <utility>
-#include <vector>
+#include <memory>
+#include <new>
 
 #include "sim/devices/operations/estimate.h"
 
 namespace twin::sim {
 
 // Thread-safe without locks: a value that several threads compute at the same time is the same for
-// all of them. Memory: 8 bytes for each number of tokens below `size`.
+// all of them. Memory: 8 bytes for each number of tokens below `size`, in pages that are first
+// touched when a value in them is.
 class TokenTable {
  public:
-  explicit TokenTable(std::size_t size) : values_(size) {
-    for (std::atomic<double>& value : values_) value.store(kUnknown, std::memory_order_relaxed);
+  // Throws std::bad_alloc.
+  explicit TokenTable(std::size_t size)
+      : values_(static_cast<std::uint64_t*>(std::calloc(size, sizeof(std::uint64_t)))),
+        size_(size) {
+    if (values_ == nullptr && size > 0) throw std::bad_alloc();
   }
 
   // `compute(tokens)`, which is asked at most once for each number below `size` and thread, and
@@ -26,25 +31,37 @@ class TokenTable {
   template <class Compute>
   double At(std::int64_t tokens, const Compute& compute) const {
     const auto index = static_cast<std::size_t>(tokens);
-    if (index >= values_.size()) return compute(tokens);
-    double value = values_[index].load(std::memory_order_relaxed);
-    if (std::isnan(value)) [[unlikely]] {
-      value = compute(tokens);
-      values_[index].store(value, std::memory_order_relaxed);
-    }
+    if (index >= size_) return compute(tokens);
+    const std::uint64_t known = Entry(index).load(std::memory_order_relaxed);
+    if (known != 0) [[likely]]
+      return std::bit_cast<double>(known ^ kMask);
+    const double value = compute(tokens);
+    Store(tokens, value);
     return value;
   }
 
   // Remembers a value that was computed along with another one.
   void Store(std::int64_t tokens, double value) const {
     const auto index = static_cast<std::size_t>(tokens);
-    if (index < values_.size()) values_[index].store(value, std::memory_order_relaxed);
+    if (index >= size_) return;
+    Entry(index).store(std::bit_cast<std::uint64_t>(value) ^ kMask, std::memory_order_relaxed);
   }
 
  private:
-  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  // With the bits of no finite value taken out, 0 stands for a value that is not known.
+  static constexpr std::uint64_t kMask =
+      std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN());
 
-  mutable std::vector<std::atomic<double>> values_;
+  struct Free {
+    void operator()(std::uint64_t* values) const { std::free(values); }
+  };
+
+  [[nodiscard]] std::atomic_ref<std::uint64_t> Entry(std::size_t index) const {
+    return std::atomic_ref(values_[index]);
+  }
+
+  std::unique_ptr<std::uint64_t[], Free> values_;
+  std::size_t size_;
 };
 
 // A TokenTable of estimates. Memory: 24 bytes for each number of tokens.
