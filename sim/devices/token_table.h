@@ -64,33 +64,37 @@ class TokenTable {
   std::size_t size_;
 };
 
-// A TokenTable of estimates. Memory: 24 bytes for each number of tokens.
+// A TokenTable of estimates, whose parts lie beside each other. Memory: 24 bytes for each number of
+// tokens.
 class EstimateTable {
  public:
-  explicit EstimateTable(std::size_t size) : seconds_(size), log_sds_(size), lasting_sds_(size) {}
+  explicit EstimateTable(std::size_t size) : parts_(size * kParts) {}
 
   // `compute(tokens)` gives an Estimate.
   template <class Compute>
   double Seconds(std::int64_t tokens, const Compute& compute) const {
-    return seconds_.At(tokens, [&](std::int64_t n) {
-      const Estimate estimate = compute(n);
-      log_sds_.Store(n, estimate.log_sd);
-      lasting_sds_.Store(n, estimate.lasting_sd);
+    const std::int64_t place = kParts * tokens;
+    return parts_.At(place, [&](std::int64_t /*place*/) {
+      const Estimate estimate = compute(tokens);
+      parts_.Store(place + 1, estimate.log_sd);
+      parts_.Store(place + 2, estimate.lasting_sd);
       return estimate.seconds;
     });
   }
 
   template <class Compute>
   Estimate At(std::int64_t tokens, const Compute& compute) const {
-    return {Seconds(tokens, compute),
-            log_sds_.At(tokens, [&](std::int64_t n) { return compute(n).log_sd; }),
-            lasting_sds_.At(tokens, [&](std::int64_t n) { return compute(n).lasting_sd; })};
+    const std::int64_t place = kParts * tokens;
+    return {
+        Seconds(tokens, compute),
+        parts_.At(place + 1, [&](std::int64_t /*place*/) { return compute(tokens).log_sd; }),
+        parts_.At(place + 2, [&](std::int64_t /*place*/) { return compute(tokens).lasting_sd; })};
   }
 
  private:
-  TokenTable seconds_;
-  TokenTable log_sds_;
-  TokenTable lasting_sds_;
+  static constexpr int kParts = 3;
+
+  TokenTable parts_;
 };
 
 }  // namespace twin::sim
