@@ -134,11 +134,13 @@ constexpr Verb kVerbs[] = {
 };
 
 // The options of all commands take a millisecond to declare: a command that comes first is the only
-// one that the rest of the command line can name.
+// one that the rest of the command line can name. Help texts take all, because they list exclusions
+// in the order in which options lie in memory.
 void AddCommands(CommandParser parser, CommandContext& context) {
   const std::vector<std::string>& line = context.command_line;
-  const auto named =
-      line.empty() ? std::end(kVerbs) : std::ranges::find(kVerbs, line.front(), &Verb::name);
+  const auto holds = [&](const char* flag) { return std::ranges::find(line, flag) != line.end(); };
+  const bool all = line.empty() || holds("-h") || holds("--help");
+  const auto named = all ? std::end(kVerbs) : std::ranges::find(kVerbs, line.front(), &Verb::name);
   for (const Verb& verb : kVerbs) {
     if (named == std::end(kVerbs) || named == &verb) verb.add(parser, context);
   }
