@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <new>
 #include <span>
 #include <string>
@@ -105,6 +106,46 @@ void RequireWrittenStdout() {
   throw InputError(InputError::Kind::kData, "stdout", "cannot be written" + reason);
 }
 
+struct Verb {
+  std::string_view name;
+  void (*add)(CommandParser parser, CommandContext& context);
+};
+constexpr Verb kVerbs[] = {
+    {"run", AddRunCommand},
+    {"sweep", AddSweepCommand},
+    {"capacity", AddCapacityCommand},
+    {"bounds", AddBoundsCommand},
+    {"recommend", AddRecommendCommand},
+    {"validate", AddValidateCommand},
+    {"replay", AddReplayCommand},
+    {"serve", AddServeCommand},
+    {"schedule", AddScheduleCommand},
+    {"generate", AddGenerateCommand},
+    {"bench", AddBenchCommand},
+    {"profile", AddProfileCommand},
+    {"fit", [](CommandParser parser,
+               CommandContext& context) { AddFitCommand(parser, context, FitSteps); }},
+    {"import", AddImportCommand},
+    {"predict", AddPredictCommand},
+    {"compare", AddCompareCommand},
+    {"report", AddReportCommand},
+    {"trace", AddTraceCommand},
+    {"doctor", AddDoctorCommand},
+};
+
+// The options of all commands take a millisecond to declare: a command that comes first is the only
+// one that the rest of the command line can name. Help texts take all, because they list exclusions
+// in the order in which options lie in memory.
+void AddCommands(CommandParser parser, CommandContext& context) {
+  const std::vector<std::string>& line = context.command_line;
+  const auto holds = [&](const char* flag) { return std::ranges::find(line, flag) != line.end(); };
+  const bool all = line.empty() || holds("-h") || holds("--help");
+  const auto named = all ? std::end(kVerbs) : std::ranges::find(kVerbs, line.front(), &Verb::name);
+  for (const Verb& verb : kVerbs) {
+    if (named == std::end(kVerbs) || named == &verb) verb.add(parser, context);
+  }
+}
+
 int Main(int argc, char** argv) {
   CLI::App app{"twinserve: LLM serving, simulated and executed by the same scheduler"};
   app.set_version_flag("--version", fmt::format("twinserve {} ({}{})", run::kVersion, run::kCommit,
@@ -113,26 +154,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   CommandContext context;
   context.command_line.assign(argv + 1, argv + argc);
-  const CommandParser commands(app);
-  AddRunCommand(commands, context);
-  AddSweepCommand(commands, context);
-  AddCapacityCommand(commands, context);
-  AddBoundsCommand(commands, context);
-  AddRecommendCommand(commands, context);
-  AddValidateCommand(commands, context);
-  AddReplayCommand(commands, context);
-  AddServeCommand(commands, context);
-  AddScheduleCommand(commands, context);
-  AddGenerateCommand(commands, context);
-  AddBenchCommand(commands, context);
-  AddProfileCommand(commands, context);
-  AddFitCommand(commands, context, FitSteps);
-  AddImportCommand(commands, context);
-  AddPredictCommand(commands, context);
-  AddCompareCommand(commands, context);
-  AddReportCommand(commands, context);
-  AddTraceCommand(commands, context);
-  AddDoctorCommand(commands, context);
+  AddCommands(CommandParser(app), context);
   RequireKnownNames(app, context.command_line);
   try {
     app.parse(argc, argv);

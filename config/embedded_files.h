@@ -10,8 +10,9 @@ namespace twin {
 // The data sheets sim/devices/hardware/DEVICE.textproto, sorted by name.
 std::span<const EmbeddedFile> HardwareTexts();
 
-// The files of the profiles sim/devices/profiles/DEVICE/, sorted by device. Text, or gzip of it.
-std::span<const EmbeddedFile> ProfileTexts();
+// The files PART.binpb of the profiles sim/devices/profiles/DEVICE/, sorted by device: the
+// serialized messages of their texts.
+std::span<const EmbeddedFile> ProfileMessages();
 
 // One file: the serialized FileDescriptorSet of all schemas, comments included.
 std::span<const EmbeddedFile> SchemaDescriptors();

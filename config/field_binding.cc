@@ -9,11 +9,34 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
+using google::protobuf::Reflection;
 
 const FieldDescriptor& Field(const Message& message, const char* name) {
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
   CHECK(field != nullptr);
   return *field;
+}
+
+// Reads a field that is set.
+template <class T>
+void CopyValue(const Message& message, const char* name, T& value,
+               T (Reflection::*get)(const Message&, const FieldDescriptor*) const) {
+  const FieldDescriptor& field = Field(message, name);
+  const Reflection& reflection = *message.GetReflection();
+  if (reflection.HasField(message, &field)) value = (reflection.*get)(message, &field);
+}
+
+// Replaces the values by the elements of a repeated field that has any.
+template <class T>
+void CopyElements(const Message& message, const char* name, std::vector<T>& values,
+                  T (Reflection::*get)(const Message&, const FieldDescriptor*, int) const) {
+  const FieldDescriptor& field = Field(message, name);
+  const Reflection& reflection = *message.GetReflection();
+  const int size = reflection.FieldSize(message, &field);
+  if (size == 0) return;
+  values.clear();
+  values.reserve(static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) values.push_back((reflection.*get)(message, &field, i));
 }
 
 }  // namespace
@@ -23,31 +46,31 @@ bool FromMessage::Has(const char* field) const {
 }
 
 void FromMessage::Value(const char* field, bool& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetBool(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetBool);
 }
 
 void FromMessage::Value(const char* field, std::int32_t& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetInt32(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetInt32);
 }
 
 void FromMessage::Value(const char* field, std::uint32_t& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetUInt32(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetUInt32);
 }
 
 void FromMessage::Value(const char* field, std::int64_t& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetInt64(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetInt64);
 }
 
 void FromMessage::Value(const char* field, std::uint64_t& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetUInt64(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetUInt64);
 }
 
 void FromMessage::Value(const char* field, double& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetDouble(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetDouble);
 }
 
 void FromMessage::Value(const char* field, std::string& value) const {
-  if (Has(field)) value = message_.GetReflection()->GetString(message_, &Field(message_, field));
+  CopyValue(message_, field, value, &Reflection::GetString);
 }
 
 void FromMessage::Seconds(const char* field, Duration& value) const {
@@ -58,30 +81,15 @@ void FromMessage::Seconds(const char* field, Duration& value) const {
 }
 
 void FromMessage::Values(const char* field, std::vector<double>& values) const {
-  const int size = Size(field);
-  if (size > 0) values.clear();
-  for (int i = 0; i < size; ++i) {
-    const FieldDescriptor& descriptor = Field(message_, field);
-    values.push_back(message_.GetReflection()->GetRepeatedDouble(message_, &descriptor, i));
-  }
+  CopyElements(message_, field, values, &Reflection::GetRepeatedDouble);
 }
 
 void FromMessage::Values(const char* field, std::vector<std::string>& values) const {
-  const int size = Size(field);
-  if (size > 0) values.clear();
-  for (int i = 0; i < size; ++i) {
-    const FieldDescriptor& descriptor = Field(message_, field);
-    values.push_back(message_.GetReflection()->GetRepeatedString(message_, &descriptor, i));
-  }
+  CopyElements(message_, field, values, &Reflection::GetRepeatedString);
 }
 
 void FromMessage::Values(const char* field, std::vector<std::uint32_t>& values) const {
-  const int size = Size(field);
-  if (size > 0) values.clear();
-  for (int i = 0; i < size; ++i) {
-    const FieldDescriptor& descriptor = Field(message_, field);
-    values.push_back(message_.GetReflection()->GetRepeatedUInt32(message_, &descriptor, i));
-  }
+  CopyElements(message_, field, values, &Reflection::GetRepeatedUInt32);
 }
 
 std::string FromMessage::EnumWord(const char* field) const {

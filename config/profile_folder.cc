@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -32,13 +30,39 @@ void Validate(const sim::StepProfile& steps) {
   for (const sim::RecordedModel& recorded : steps.models) Validate(recorded);
 }
 
+// Calls `visit<Message>(member)` with the message of a part and its member of DeviceProfile.
+template <class Visit>
+auto WithPart(ProfilePart part, const Visit& visit) {
+  switch (part) {
+    case ProfilePart::kGemm:
+      return visit.template operator()<proto::GemmProfile>(&sim::DeviceProfile::gemm);
+    case ProfilePart::kMoe:
+      return visit.template operator()<proto::MoeProfile>(&sim::DeviceProfile::moe);
+    case ProfilePart::kAttention:
+      return visit.template operator()<proto::AttentionProfile>(&sim::DeviceProfile::attention);
+    case ProfilePart::kCollectives:
+      return visit.template operator()<proto::CollectiveProfile>(&sim::DeviceProfile::collectives);
+    case ProfilePart::kSteps:
+      return visit.template operator()<proto::StepProfile>(&sim::DeviceProfile::steps);
+    case ProfilePart::kBoundary:
+      break;
+  }
+  CHECK(part == ProfilePart::kBoundary);
+  return visit.template operator()<proto::BoundaryProfile>(&sim::DeviceProfile::boundary);
+}
+
+template <class Part>
+void BindPart(const google::protobuf::Message& message, Part& part) {
+  FromMessage fields(message);
+  Bind(fields, part);
+}
+
 template <class Message, class Part>
 void ParsePart(std::string_view text, const std::string& source, Part& part) {
   Message message;
   ParseText(text, {source}, message);
   CheckRules(message, source);
-  FromMessage fields(message);
-  Bind(fields, part);
+  BindPart(message, part);
   try {
     Validate(part);
   } catch (const InputError& error) {
@@ -73,48 +97,6 @@ std::string TextOf(std::string bytes, const std::string& source) {
   return text;
 }
 
-void Parse(std::string bytes, const std::string& source, ProfilePart part,
-           sim::DeviceProfile& profile) {
-  const std::string text = TextOf(std::move(bytes), source);
-  switch (part) {
-    case ProfilePart::kGemm:
-      return ParsePart<proto::GemmProfile>(text, source, profile.gemm);
-    case ProfilePart::kMoe:
-      return ParsePart<proto::MoeProfile>(text, source, profile.moe);
-    case ProfilePart::kAttention:
-      return ParsePart<proto::AttentionProfile>(text, source, profile.attention);
-    case ProfilePart::kCollectives:
-      return ParsePart<proto::CollectiveProfile>(text, source, profile.collectives);
-    case ProfilePart::kSteps:
-      return ParsePart<proto::StepProfile>(text, source, profile.steps);
-    case ProfilePart::kBoundary:
-      return ParsePart<proto::BoundaryProfile>(text, source, profile.boundary);
-  }
-}
-
-void CopyPart(ProfilePart part, const sim::DeviceProfile& from, sim::DeviceProfile& to) {
-  switch (part) {
-    case ProfilePart::kGemm:
-      to.gemm = from.gemm;
-      return;
-    case ProfilePart::kMoe:
-      to.moe = from.moe;
-      return;
-    case ProfilePart::kAttention:
-      to.attention = from.attention;
-      return;
-    case ProfilePart::kCollectives:
-      to.collectives = from.collectives;
-      return;
-    case ProfilePart::kSteps:
-      to.steps = from.steps;
-      return;
-    case ProfilePart::kBoundary:
-      to.boundary = from.boundary;
-      return;
-  }
-}
-
 // The file of a part, plain or compressed; empty if there is none.
 std::filesystem::path FileOf(const std::filesystem::path& folder, ProfilePart part) {
   const std::filesystem::path plain = folder / FileName(part);
@@ -125,24 +107,10 @@ std::filesystem::path FileOf(const std::filesystem::path& folder, ProfilePart pa
                    fmt::format("lies beside {}; allowed: one of the two", plain.string()));
 }
 
-// Parses each part of each embedded profile once. Lock `mutex` around every use.
-struct EmbeddedProfiles {
-  std::mutex mutex;
-
-  const sim::DeviceProfile& Parsed(const EmbeddedFile& file, ProfilePart part) {
-    sim::DeviceProfile& profile = devices_[file.folder];
-    bool& known = parsed_[{file.folder, part}];
-    if (known) return profile;
-    Parse(std::string(file.bytes),
-          fmt::format("sim/devices/profiles/{}/{}", file.folder, file.name), part, profile);
-    known = true;
-    return profile;
-  }
-
- private:
-  std::map<std::string_view, sim::DeviceProfile> devices_;
-  std::map<std::pair<std::string_view, ProfilePart>, bool> parsed_;
-};
+// The name of the file of a part without its extension.
+std::string_view StemOf(ProfilePart part) {
+  return FileName(part).substr(0, FileName(part).find('.'));
+}
 
 }  // namespace
 
@@ -167,14 +135,16 @@ std::string_view FileName(ProfilePart part) {
 
 sim::DeviceProfile ProfilePreset(std::string_view hardware,
                                  std::initializer_list<ProfilePart> parts) {
-  static EmbeddedProfiles embedded;
-  const std::lock_guard lock(embedded.mutex);
   sim::DeviceProfile profile;
-  for (const EmbeddedFile& file : ProfileTexts()) {
+  for (const EmbeddedFile& file : ProfileMessages()) {
     if (file.folder != hardware) continue;
     for (const ProfilePart part : parts) {
-      if (!file.name.starts_with(FileName(part))) continue;
-      CopyPart(part, embedded.Parsed(file, part), profile);
+      if (!file.name.starts_with(StemOf(part))) continue;
+      WithPart(part, [&]<class Message>(auto member) {
+        Message message;
+        CHECK(message.ParseFromArray(file.bytes.data(), static_cast<int>(file.bytes.size())));
+        BindPart(message, profile.*member);
+      });
     }
   }
   return profile;
@@ -183,7 +153,7 @@ sim::DeviceProfile ProfilePreset(std::string_view hardware,
 std::span<const std::string_view> ProfilePresetNames() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> all;
-    for (const EmbeddedFile& file : ProfileTexts()) all.push_back(file.folder);
+    for (const EmbeddedFile& file : ProfileMessages()) all.push_back(file.folder);
     all.erase(std::unique(all.begin(), all.end()), all.end());
     return all;
   }();
@@ -199,7 +169,10 @@ sim::DeviceProfile ReadProfileFolder(const std::filesystem::path& folder,
     if (file.empty()) continue;
     any = true;
     if (std::ranges::find(parts, part) == parts.end()) continue;
-    Parse(ReadTextFile(file), file.string(), part, profile);
+    const std::string text = TextOf(ReadTextFile(file), file.string());
+    WithPart(part, [&]<class Message>(auto member) {
+      ParsePart<Message>(text, file.string(), profile.*member);
+    });
   }
   if (!any) {
     std::vector<std::string_view> names;
@@ -213,22 +186,8 @@ sim::DeviceProfile ReadProfileFolder(const std::filesystem::path& folder,
 }
 
 std::string WriteProfilePart(const sim::DeviceProfile& profile, ProfilePart part) {
-  switch (part) {
-    case ProfilePart::kGemm:
-      return PrintPart<proto::GemmProfile>(profile.gemm);
-    case ProfilePart::kMoe:
-      return PrintPart<proto::MoeProfile>(profile.moe);
-    case ProfilePart::kAttention:
-      return PrintPart<proto::AttentionProfile>(profile.attention);
-    case ProfilePart::kCollectives:
-      return PrintPart<proto::CollectiveProfile>(profile.collectives);
-    case ProfilePart::kSteps:
-      return PrintPart<proto::StepProfile>(profile.steps);
-    case ProfilePart::kBoundary:
-      return PrintPart<proto::BoundaryProfile>(profile.boundary);
-  }
-  CHECK(false);
-  return "";
+  return WithPart(part,
+                  [&]<class Message>(auto member) { return PrintPart<Message>(profile.*member); });
 }
 
 }  // namespace twin

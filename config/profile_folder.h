@@ -3,7 +3,7 @@
 // A profile is a folder with up to six files, gemm.textproto, moe.textproto, attention.textproto,
 // collectives.textproto, steps.textproto and boundary.textproto, plain or gzip (.textproto.gz). A
 // missing file leaves its part of the profile empty.
-// The folders of sim/devices/profiles/ are embedded at build time.
+// The folders of sim/devices/profiles/ are embedded at build time as serialized messages.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,7 @@ inline constexpr std::initializer_list<ProfilePart> kAllProfileParts = {
 
 // The parts `parts` of the profile sim/devices/profiles/HARDWARE. All other parts are empty, as are
 // all parts of a device without profile. `hardware` is the name of a preset or any other data
-// sheet. Each part is parsed at most once in a process, when it is first asked for: some
-// milliseconds, then a copy. Callable from several threads.
+// sheet. Takes about a millisecond.
 sim::DeviceProfile ProfilePreset(std::string_view hardware,
                                  std::initializer_list<ProfilePart> parts = kAllProfileParts);
 

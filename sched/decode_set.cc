@@ -5,33 +5,11 @@
 #include "core/check.h"
 
 namespace twin {
-namespace {
 
-// Decodes of requests that the step admits: another replica has prefilled them.
-std::int64_t StartedDecodes(const StepPlan& plan) {
+std::int64_t DecodeSet::StartedDecodes(const StepPlan& plan) {
   return std::ranges::count_if(plan.work, [&](const WorkItem& item) {
     return IsDecode(item) && std::ranges::find(plan.admitted, item.request) != plan.admitted.end();
   });
-}
-
-}  // namespace
-
-DecodeSet::Tokens DecodeSet::Returned(bool item_by_item) {
-  const Step step = in_flight_.PopFront();
-  const StepPlan& plan = *step.plan;
-  const StepTotals& totals = plan.totals;
-  if (!open_ || item_by_item || totals.draft_items > 0 || !plan.preempted.empty() ||
-      !plan.resumed.empty()) {
-    return Tokens::kOther;
-  }
-  newcomers_ = totals.emitting_items;
-  if (totals.decode_items == 0) return Tokens::kNone;
-  const auto members = static_cast<std::int64_t>(members_.size());
-  const std::int64_t started = plan.admitted.empty() ? 0 : StartedDecodes(plan);
-  if (totals.decode_items - step.ended - started != members) return Tokens::kOther;
-  newcomers_ -= step.ended + members;
-  ++steps_;
-  return Tokens::kAll;
 }
 
 bool DecodeSet::Opens(const StepPlan& plan) {

@@ -37,7 +37,23 @@ class DecodeSet {
   void Launched(const StepPlan& plan) { in_flight_.PushBack({&plan, 0}); }
 
   // The oldest step in flight returns. `item_by_item`: its results are not what its items promise.
-  [[nodiscard]] Tokens Returned(bool item_by_item);
+  [[nodiscard]] Tokens Returned(bool item_by_item) {
+    const Step step = in_flight_.PopFront();
+    const StepPlan& plan = *step.plan;
+    const StepTotals& totals = plan.totals;
+    if (!open_ || item_by_item || totals.draft_items > 0 || !plan.preempted.empty() ||
+        !plan.resumed.empty()) {
+      return Tokens::kOther;
+    }
+    newcomers_ = totals.emitting_items;
+    if (totals.decode_items == 0) return Tokens::kNone;
+    const auto members = static_cast<std::int64_t>(members_.size());
+    const std::int64_t started = plan.admitted.empty() ? 0 : StartedDecodes(plan);
+    if (totals.decode_items - step.ended - started != members) return Tokens::kOther;
+    newcomers_ -= step.ended + members;
+    ++steps_;
+    return Tokens::kAll;
+  }
 
   // Items of the latest step that yield a token to requests that were no members.
   [[nodiscard]] std::int64_t newcomers() const { return newcomers_; }
@@ -62,6 +78,8 @@ class DecodeSet {
     const StepPlan* plan = nullptr;
     std::int64_t ended = 0;  // decodes of requests that ended after it was planned
   };
+  // Decodes of requests that the step admits: another replica has prefilled them.
+  [[nodiscard]] static std::int64_t StartedDecodes(const StepPlan& plan);
 
   RingQueue<Step> in_flight_;
   std::vector<RequestId> members_;

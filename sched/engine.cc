@@ -19,6 +19,13 @@ struct Overloaded : Ts... {
 template <class... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
+// Whether each item of a decode step yields one token, which is the last one of some requests.
+bool OnlyEnds(const StepFinished& finished) {
+  return std::ranges::all_of(finished.outcomes, [](const ItemOutcome& outcome) {
+    return outcome.finish != FinishReason::kNone && outcome.emitted_tokens == 1;
+  });
+}
+
 bool HoldsMemory(const Sequence& s) {
   return s.blocks.held() > 0 || s.blocks.reserved_blocks > 0 || !s.blocks.host.empty();
 }
@@ -187,16 +194,31 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     s.keys.push_back(filled.key);
     if (streak_can_begin_ && s.state == SequenceState::kRunning) streak_.OnKey(s);
   }
-  // Nothing to do but count: every item had its expected outcome and no block is to be published.
   // With publishes_returned_tokens blocks are published unless a later step is in flight.
-  const bool expected =
-      finished.outcomes.empty() && !(traits_.publishes_returned_tokens && in_flight_ == 1);
-  if (streak_.open() && expected) {
+  const bool publishes_blocks = traits_.publishes_returned_tokens && in_flight_ == 1;
+  if (streak_.open() && !publishes_blocks && OnlyEnds(finished)) {
     streak_.OnReturned();
-    CountReturned();
-    return;
+    if (finished.outcomes.empty() && streak_can_begin_) return CountReturned();
+    EndStreak();
+    for (const ItemOutcome& outcome : finished.outcomes) {
+      Sequence& s = sequences_[outcome.request];
+      if (traits_.publishes_returned_tokens) PublishReturned(s);
+      EndReturned(s);
+    }
+  } else {
+    if (streak_.open() || !finished.outcomes.empty()) EndStreak();
+    ApplyItems(plan, finished);
   }
-  if (streak_.open() || !finished.outcomes.empty()) EndStreak();
+  CountReturned();
+  policy_->StepReturned(plan);
+  if (traits_.keeps_prefix_tree) {
+    KvEditor blocks(sequences_, pool_, releases_);
+    policy_->UpdateTree(plan, blocks);
+  }
+  if (traits_.defers_release) ReleaseCollected();
+}
+
+void Engine::ApplyItems(const StepPlan& plan, const StepFinished& finished) {
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   const bool publishes = traits_.publishes_returned_tokens;
@@ -218,13 +240,6 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     }
   }
   CHECK(outcome == end);
-  CountReturned();
-  policy_->StepReturned(plan);
-  if (traits_.keeps_prefix_tree) {
-    KvEditor blocks(sequences_, pool_, releases_);
-    policy_->UpdateTree(plan, blocks);
-  }
-  if (traits_.defers_release) ReleaseCollected();
 }
 
 void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) {
@@ -247,6 +262,10 @@ void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& 
     if (!s.prefill_only || s.known == s.prompt_tokens) return;
     HandOver(s);
   }
+  EndReturned(s);
+}
+
+void Engine::EndReturned(Sequence& s) {
   EndSequence(s);
   if (!traits_.defers_release) ReleaseBlocks(s);
   CloseIfDone(s);
@@ -305,7 +324,7 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
 
 void Engine::OnArrived(const RequestArrived& arrived) {
   const Request& request = arrived.request;
-  EndStreak();
+  streak_can_begin_ = false;  // the next plan ends an open one
   Sequence& s = sequences_.Open(request.id);
   SetUp(s, request, request.prefix_keys);
   ++census_.waiting;

@@ -113,6 +113,10 @@ class Engine {
   void SetUp(Sequence& sequence, const Request& request, std::span<const BlockKey> keys);
   void HandOver(Sequence& sequence);
   void EndSequence(Sequence& sequence);
+  // A returned token was its last one.
+  void EndReturned(Sequence& sequence);
+  // Applies a returned step item by item.
+  void ApplyItems(const StepPlan& plan, const StepFinished& finished);
   // Applies a returned item that is more than one further token of a running sequence.
   void ApplyOutcome(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome);
   // Takes back the drafts that were rejected, and stores the drafts offered for the next item.

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kPartBytes = 1 << 20;
+constexpr std::size_t kFirstPartBytes = std::size_t{16} << 10;
 
 }  // namespace
 
@@ -33,10 +33,11 @@ std::string ReadFile(const fs::path& path, std::size_t bytes_max, InputError::Ki
   RequireRegularFile(path, kind);
   std::ifstream file(path, std::ios::binary);
   std::string text;
-  // Reads in parts: the size of files of /proc and of files that grow is not the size they report.
+  // Reads in parts, each as long as all before it: the size of files of /proc and of files that
+  // grow is not the size they report.
   while (file && text.size() <= bytes_max) {
     const std::size_t before = text.size();
-    text.resize(before + std::min(kPartBytes, bytes_max + 1 - before));
+    text.resize(before + std::min(std::max(kFirstPartBytes, before), bytes_max + 1 - before));
     file.read(text.data() + before, static_cast<std::streamsize>(text.size() - before));
     text.resize(before + static_cast<std::size_t>(file.gcount()));
   }

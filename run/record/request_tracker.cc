@@ -159,17 +159,18 @@ void RequestTracker::TakeTransferred(const TransferFinished& finished) {
 }
 
 void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
-  RingQueue<StepInFlight>& in_flight = ReplicaAt(finished.replica).in_flight;
+  Replica& replica = ReplicaAt(finished.replica);
+  RingQueue<StepInFlight>& in_flight = replica.in_flight;
   CHECK(!in_flight.empty() && in_flight.front().plan->id == finished.step);
   const StepInFlight step = in_flight.PopFront();
-  TakeTokens(now, *step.plan, finished);
+  TakeTokens(now, replica.decodes, *step.plan, finished);
   const EndedStep ended{*step.plan, step.planned,           finished.started,
                         now,        step.recomputed_tokens, finished.outcomes};
   for (RunListener* listener : listeners_) listener->OnStepEnded(ended);
 }
 
-void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished) {
-  Decodes& decodes = ReplicaAt(plan.replica).decodes;
+void RequestTracker::TakeTokens(TimePoint now, Decodes& decodes, const StepPlan& plan,
+                                const StepFinished& finished) {
   if (decodes.falling_gaps.size() >= kFallingGapsMax) SettleAll(decodes);
   const bool only_ends = std::ranges::all_of(finished.outcomes, [](const ItemOutcome& outcome) {
     return outcome.finish != FinishReason::kNone && outcome.emitted_tokens == 1;
@@ -181,7 +182,7 @@ void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepF
     case DecodeSet::Tokens::kNone:
       break;
     case DecodeSet::Tokens::kOther:
-      return TakeItemByItem(now, plan, finished);
+      return TakeItemByItem(now, decodes, plan, finished);
   }
   if (decodes.set.newcomers() > 0) TakeNewcomers(now, plan, decodes);
   for (const ItemOutcome& outcome : finished.outcomes) {
@@ -189,9 +190,8 @@ void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepF
   }
 }
 
-void RequestTracker::TakeItemByItem(TimePoint now, const StepPlan& plan,
+void RequestTracker::TakeItemByItem(TimePoint now, Decodes& decodes, const StepPlan& plan,
                                     const StepFinished& finished) {
-  Decodes& decodes = ReplicaAt(plan.replica).decodes;
   ClearDecodes(decodes);
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();

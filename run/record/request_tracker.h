@@ -141,8 +141,10 @@ class RequestTracker : public RunObserver {
   void Cancel(TimePoint now, const RequestCancelled& cancelled);
   void TakeTransferred(const TransferFinished& finished);
   void FinishStep(TimePoint now, const StepFinished& finished);
-  void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);
-  void TakeItemByItem(TimePoint now, const StepPlan& plan, const StepFinished& finished);
+  void TakeTokens(TimePoint now, Decodes& decodes, const StepPlan& plan,
+                  const StepFinished& finished);
+  void TakeItemByItem(TimePoint now, Decodes& decodes, const StepPlan& plan,
+                      const StepFinished& finished);
   void TakeNewcomers(TimePoint now, const StepPlan& plan, Decodes& decodes);
   // Each member got a token.
   void TakeFromSet(TimePoint now, Decodes& decodes);
@@ -159,7 +161,7 @@ class RequestTracker : public RunObserver {
   }
   // The state of the replica with this index, of the first one for an index of -1; added if it is
   // new.
-  [[nodiscard]] Replica& ReplicaAt(std::int32_t index) {
+  [[nodiscard, gnu::always_inline]] inline Replica& ReplicaAt(std::int32_t index) {
     const std::size_t i = Place(index);
     if (i >= replicas_.size()) [[unlikely]]
       AddReplicas(i + 1);

@@ -31,7 +31,12 @@ class EventQueue {
   // REQUIRES: not empty.
   Payload Pop() {
     CHECK(!heap_.empty());
-    std::pop_heap(heap_.begin(), heap_.end(), Later);
+    // Nearly all queues of steps are as short as this.
+    if (heap_.size() <= 2) {
+      std::swap(heap_.front(), heap_.back());
+    } else {
+      std::pop_heap(heap_.begin(), heap_.end(), Later);
+    }
     Payload payload = std::move(heap_.back().payload);
     heap_.pop_back();
     return payload;

@@ -104,10 +104,9 @@ TableCorrection CorrectionOf(const AttentionProfile& profile, const Choice& choi
   if (choice.table == nullptr) return {.rows = AttentionCorrection(unfitted)};
   const auto correction = [&](const AttentionTable& table, bool kriges) {
     if (table.rows.empty()) return AttentionCorrection(table.spread);
-    const std::vector<AttentionRow> rows = RowsOf(profile, table);
-    AttentionCorrection result(table, profile.grids.at(table.grid), rows, heads.query_heads,
-                               heads.kv_heads);
-    if (kriges) result.KrigePrompts(table, rows, heads.query_heads, heads.kv_heads);
+    AttentionCorrection result(table, profile.grids.at(table.grid), RowsOf(profile, table),
+                               heads.query_heads, heads.kv_heads);
+    if (kriges) result.KrigePrompts();
     return result;
   };
   AttentionTable table = *choice.table;

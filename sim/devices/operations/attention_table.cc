@@ -7,10 +7,13 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <mutex>
+#include <optional>
+#include <utility>
 
 #include "core/input_error.h"
-#include "sim/cost/grid_position.h"
 #include "sim/devices/operations/prompt_kriging.h"
+#include "sim/devices/token_table.h"
 
 namespace twin::sim {
 namespace {
@@ -200,111 +203,170 @@ bool Kriges(const AttentionTable& table) {
   return table.kind == AttentionKind::kContext && table.base < 0;
 }
 
-AttentionCorrection::AttentionCorrection(const AttentionTable& table, const AttentionGrid& grid,
-                                         const std::vector<AttentionRow>& rows,
-                                         std::int32_t query_heads, std::int32_t kv_heads,
-                                         int left_out)
-    : sd_(table.spread), batches_(Logarithms(grid.batches)), lengths_(Logarithms(grid.lengths)) {
-  if (rows.empty()) {
-    batches_.clear();
-    return;
-  }
-  cells_.resize(batches_.size() * lengths_.size());
-  Fill(table, rows, query_heads, kv_heads, left_out);
-}
+struct AttentionCorrection::Points {
+  // REQUIRES: rows.
+  Points(AttentionTable of, const AttentionGrid& grid, std::vector<AttentionRow> measured,
+         std::int32_t asked_query_heads, std::int32_t asked_kv_heads, int left_out);
 
-void AttentionCorrection::Fill(const AttentionTable& table, const std::vector<AttentionRow>& rows,
-                               std::int32_t query_heads, std::int32_t kv_heads, int left_out) {
-  const std::int32_t group = query_heads / kv_heads;
-  std::vector<Neighbor> neighbors;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (static_cast<int>(i) == left_out) continue;
-    const std::int32_t other = rows[i].query_heads / rows[i].kv_heads;
+  // The correction at a point of the grid.
+  [[nodiscard]] LogRatio At(std::size_t batch, std::size_t length) const {
+    const auto place = static_cast<std::int64_t>(batch * lengths.size() + length);
+    const double mean = means_.At(place, [&](std::int64_t /*place*/) {
+      const LogRatio computed = Compute(batch, length);
+      sds_.Store(place, computed.sd);
+      return computed.mean;
+    });
+    return {mean,
+            sds_.At(place, [&](std::int64_t /*place*/) { return Compute(batch, length).sd; })};
+  }
+
+  AttentionTable table;
+  std::vector<double> batches;  // logarithms to base 2
+  std::vector<double> lengths;
+  bool kriges = false;
+  std::optional<AttentionCorrection> base;
+
+ private:
+  [[nodiscard]] LogRatio Compute(std::size_t batch, std::size_t length) const;
+  [[nodiscard]] LogRatio Mean(std::size_t batch, std::size_t length) const;
+  [[nodiscard]] PromptCall CallAt(std::int32_t of_query_heads, std::int32_t of_kv_heads,
+                                  std::size_t batch, std::size_t length) const {
+    return {.query_heads = of_query_heads,
+            .kv_heads = of_kv_heads,
+            .requests = std::exp2(batches[batch]),
+            .tokens = std::exp2(lengths[length])};
+  }
+  // Holds all measured calls; built when it is first needed.
+  [[nodiscard]] const PromptKriging& Kriging() const;
+
+  std::vector<AttentionRow> rows_;  // but the one that is left out
+  std::int32_t query_heads_;
+  std::int32_t kv_heads_;
+  std::vector<Neighbor> neighbors_;    // the rows
+  const AttentionRow* own_ = nullptr;  // the row of the heads that are asked for
+  mutable std::once_flag kriging_built_;
+  mutable PromptKriging kriging_;
+  TokenTable means_;
+  TokenTable sds_;
+};
+
+AttentionCorrection::Points::Points(AttentionTable of, const AttentionGrid& grid,
+                                    std::vector<AttentionRow> measured,
+                                    std::int32_t asked_query_heads, std::int32_t asked_kv_heads,
+                                    int left_out)
+    : table(std::move(of)),
+      batches(Logarithms(grid.batches)),
+      lengths(Logarithms(grid.lengths)),
+      rows_(std::move(measured)),
+      query_heads_(asked_query_heads),
+      kv_heads_(asked_kv_heads),
+      kriging_(table.context),
+      means_(batches.size() * lengths.size()),
+      sds_(batches.size() * lengths.size()) {
+  if (left_out >= 0) rows_.erase(rows_.begin() + left_out);
+  const std::int32_t group = query_heads_ / kv_heads_;
+  for (const AttentionRow& row : rows_) {
+    const std::int32_t other = row.query_heads / row.kv_heads;
+    const bool other_class =
+        (other == 1) != (group == 1) || (other > kGroupMax) != (group > kGroupMax);
     const double distance =
         Squared(std::log2(static_cast<double>(other) / group) / table.group_scale) +
-        ((other == 1) != (group == 1) || (other > kGroupMax) != (group > kGroupMax) ? kOtherClass
-                                                                                    : 0);
-    const double heads = HeadsOf(table, rows[i].query_heads, rows[i].kv_heads) /
-                         HeadsOf(table, query_heads, kv_heads);
-    neighbors.push_back({rows[i].log_ratios.data(), std::log2(heads), distance,
-                         rows[i].query_heads == query_heads && rows[i].kv_heads == kv_heads});
-  }
-  std::vector<Candidate> candidates;
-  for (std::size_t b = 0; b < batches_.size(); ++b) {
-    for (std::size_t l = 0; l < lengths_.size(); ++l) {
-      candidates.clear();
-      for (const Neighbor& neighbor : neighbors) {
-        for (std::size_t other = 0; other < batches_.size(); ++other) {
-          const double ratio = neighbor.log_ratios[other * lengths_.size() + l];
-          if (std::isnan(ratio)) continue;
-          const double step = batches_[other] - batches_[b];
-          const double distance = neighbor.distance +
-                                  Squared((step + neighbor.heads) / kHeadScale) +
-                                  Squared(neighbor.heads / table.batch_scale);
-          candidates.push_back({neighbor.same && other == b ? -kOwnRow : distance, ratio});
-        }
-      }
-      LogRatio& cell = cells_[b * lengths_.size() + l];
-      cell = Combine(candidates, table.spread);
-      // No row has this length: as at the next shorter one, or without correction.
-      if (std::isnan(cell.mean)) {
-        cell = l > 0 ? cells_[b * lengths_.size() + l - 1] : LogRatio{0, 2 * table.spread};
-      }
-    }
+        (other_class ? kOtherClass : 0);
+    const double heads =
+        HeadsOf(table, row.query_heads, row.kv_heads) / HeadsOf(table, query_heads_, kv_heads_);
+    const bool same = row.query_heads == query_heads_ && row.kv_heads == kv_heads_;
+    neighbors_.push_back({row.log_ratios.data(), std::log2(heads), distance, same});
+    if (same) own_ = &row;
   }
 }
 
-void AttentionCorrection::KrigePrompts(const AttentionTable& table,
-                                       const std::vector<AttentionRow>& rows,
-                                       std::int32_t query_heads, std::int32_t kv_heads,
-                                       int left_out) {
-  const auto call = [&](std::int32_t of_query_heads, std::int32_t of_kv_heads, std::size_t cell) {
-    return PromptCall{.query_heads = of_query_heads,
-                      .kv_heads = of_kv_heads,
-                      .requests = std::exp2(batches_[cell / lengths_.size()]),
-                      .tokens = std::exp2(lengths_[cell % lengths_.size()])};
-  };
-  PromptKriging kriging(table.context);
-  const AttentionRow* own = nullptr;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (static_cast<int>(i) == left_out) continue;
-    const AttentionRow& row = rows[i];
-    if (row.query_heads == query_heads && row.kv_heads == kv_heads) own = &row;
-    for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
-      const double ratio = row.log_ratios[cell];
-      if (!std::isnan(ratio)) kriging.Add(call(row.query_heads, row.kv_heads, cell), ratio);
+LogRatio AttentionCorrection::Points::Compute(std::size_t batch, std::size_t length) const {
+  const bool measured =
+      own_ != nullptr && !std::isnan(own_->log_ratios[batch * lengths.size() + length]);
+  LogRatio result;
+  if (kriges && !measured && !Kriging().empty()) {
+    const LogRatio kriged = Kriging()(CallAt(query_heads_, kv_heads_, batch, length));
+    result = {kriged.mean, table.spread * kriged.sd};
+  } else {
+    result = Mean(batch, length);
+  }
+  if (base) result.mean += (*base)(std::exp2(batches[batch]), std::exp2(lengths[length])).mean;
+  return result;
+}
+
+// The weighted mean of the rows.
+LogRatio AttentionCorrection::Points::Mean(std::size_t batch, std::size_t length) const {
+  std::vector<Candidate> candidates;
+  for (const Neighbor& neighbor : neighbors_) {
+    for (std::size_t other = 0; other < batches.size(); ++other) {
+      const double ratio = neighbor.log_ratios[other * lengths.size() + length];
+      if (std::isnan(ratio)) continue;
+      const double step = batches[other] - batches[batch];
+      const double distance = neighbor.distance + Squared((step + neighbor.heads) / kHeadScale) +
+                              Squared(neighbor.heads / table.batch_scale);
+      candidates.push_back({neighbor.same && other == batch ? -kOwnRow : distance, ratio});
     }
   }
-  if (kriging.empty()) return;
-  for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
-    if (own != nullptr && !std::isnan(own->log_ratios[cell])) continue;
-    const LogRatio kriged = kriging(call(query_heads, kv_heads, cell));
-    cells_[cell] = {kriged.mean, table.spread * kriged.sd};
-  }
+  const LogRatio mean = Combine(candidates, table.spread);
+  if (!std::isnan(mean.mean)) return mean;
+  // No row has this length: as at the next shorter one, or without correction.
+  return length > 0 ? Mean(batch, length - 1) : LogRatio{0, 2 * table.spread};
+}
+
+const PromptKriging& AttentionCorrection::Points::Kriging() const {
+  std::call_once(kriging_built_, [&] {
+    for (const AttentionRow& row : rows_) {
+      for (std::size_t cell = 0; cell < row.log_ratios.size(); ++cell) {
+        const double ratio = row.log_ratios[cell];
+        if (std::isnan(ratio)) continue;
+        const PromptCall call =
+            CallAt(row.query_heads, row.kv_heads, cell / lengths.size(), cell % lengths.size());
+        kriging_.Add(call, ratio);
+      }
+    }
+  });
+  return kriging_;
+}
+
+AttentionCorrection::AttentionCorrection(AttentionTable table, const AttentionGrid& grid,
+                                         std::vector<AttentionRow> rows, std::int32_t query_heads,
+                                         std::int32_t kv_heads, int left_out)
+    : sd_(table.spread) {
+  if (rows.empty()) return;
+  points_ = std::make_shared<Points>(std::move(table), grid, std::move(rows), query_heads, kv_heads,
+                                     left_out);
+}
+
+void AttentionCorrection::KrigePrompts() {
+  if (points_ != nullptr) points_->kriges = true;
+}
+
+void AttentionCorrection::AddBase(AttentionCorrection base) {
+  if (points_ != nullptr) points_->base.emplace(std::move(base));
 }
 
 LogRatio AttentionCorrection::AtPoint(const GridPosition& batch, std::size_t length) const {
-  return Mixed(cells_[batch.low * lengths_.size() + length],
-               cells_[batch.high * lengths_.size() + length], batch.share);
+  return Mixed(points_->At(batch.low, length), points_->At(batch.high, length), batch.share);
 }
 
 GridPosition AttentionCorrection::PositionOf(double batch) const {
-  return cells_.empty() ? GridPosition{} : Locate(batches_, std::log2(batch));
+  return points_ == nullptr ? GridPosition{} : Locate(points_->batches, std::log2(batch));
 }
 
 LogRatio AttentionCorrection::At(const GridPosition& batch, double length) const {
-  if (cells_.empty()) return {0, sd_};
-  const GridPosition l = Locate(lengths_, std::log2(length));
+  if (points_ == nullptr) return {0, sd_};
+  const GridPosition l = Locate(points_->lengths, std::log2(length));
   return Mixed(AtPoint(batch, l.low), AtPoint(batch, l.high), l.share);
 }
 
 double AttentionCorrection::MeanAt(const GridPosition& batch, double length,
                                    Segment& segment) const {
-  if (cells_.empty()) return 0;
+  if (points_ == nullptr) return 0;
   const double octaves = std::log2(length);
   if (!(octaves >= segment.from && octaves < segment.to)) [[unlikely]] {
-    const GridPosition l = Locate(lengths_, octaves);
-    segment = {lengths_[l.low], lengths_[l.high], AtPoint(batch, l.low).mean,
+    const std::vector<double>& lengths = points_->lengths;
+    const GridPosition l = Locate(lengths, octaves);
+    segment = {lengths[l.low], lengths[l.high], AtPoint(batch, l.low).mean,
                AtPoint(batch, l.high).mean};
     if (l.low == l.high) return segment.at_from;
   }
@@ -314,15 +376,6 @@ double AttentionCorrection::MeanAt(const GridPosition& batch, double length,
 
 LogRatio AttentionCorrection::operator()(double batch, double length) const {
   return At(PositionOf(batch), length);
-}
-
-void AttentionCorrection::AddBase(const AttentionCorrection& base) {
-  for (std::size_t b = 0; b < batches_.size(); ++b) {
-    for (std::size_t l = 0; l < lengths_.size(); ++l) {
-      cells_[b * lengths_.size() + l].mean +=
-          base(std::exp2(batches_[b]), std::exp2(lengths_[l])).mean;
-    }
-  }
 }
 
 namespace {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,13 +51,15 @@ bool Kriges(const AttentionTable& table);
 // measured get their own row. The standard deviation grows with the distance and with the
 // disagreement of the neighbours. Prompt calls that were not measured may be kriged instead
 // (prompt_kriging.h), from calls of all lengths.
+// A grid point is computed when a call first needs it: up to some tens of microseconds. Copies
+// share the points. Callable from several threads.
 class AttentionCorrection {
  public:
   // No measurement: 0, with a standard deviation of `sd`.
   explicit AttentionCorrection(double sd) : sd_(sd) {}
-  // Leaves out the row `left_out`, for cross-validation. Linear in the size of the table.
-  AttentionCorrection(const AttentionTable& table, const AttentionGrid& grid,
-                      const std::vector<AttentionRow>& rows, std::int32_t query_heads,
+  // Leaves out the row `left_out`, for cross-validation.
+  AttentionCorrection(AttentionTable table, const AttentionGrid& grid,
+                      std::vector<AttentionRow> rows, std::int32_t query_heads,
                       std::int32_t kv_heads, int left_out = -1);
 
   [[nodiscard]] LogRatio operator()(double batch, double length) const;
@@ -73,23 +76,19 @@ class AttentionCorrection {
   // The mean of At() alone. REQUIRES: `segment` is new, or was used with this batch.
   [[nodiscard]] double MeanAt(const GridPosition& batch, double length, Segment& segment) const;
 
-  // Replaces what was not measured; nothing if no row is left. Takes some ms. REQUIRES: the
-  // arguments of the constructor; Kriges(table).
-  void KrigePrompts(const AttentionTable& table, const std::vector<AttentionRow>& rows,
-                    std::int32_t query_heads, std::int32_t kv_heads, int left_out = -1);
-
+  // Both REQUIRE: no correction was asked for yet.
+  // Replaces what was not measured; nothing if no row is left. REQUIRES: Kriges(table).
+  void KrigePrompts();
   // Adds the means of `base`, with which this table's rows were made.
-  void AddBase(const AttentionCorrection& base);
+  void AddBase(AttentionCorrection base);
 
  private:
-  // At one of the lengths.
+  struct Points;
+  // At one of the lengths. REQUIRES: measurements.
   [[nodiscard]] LogRatio AtPoint(const GridPosition& batch, std::size_t length) const;
-  void Fill(const AttentionTable& table, const std::vector<AttentionRow>& rows,
-            std::int32_t query_heads, std::int32_t kv_heads, int left_out);
+
   double sd_ = 0;
-  std::vector<double> batches_;  // logarithms to base 2
-  std::vector<double> lengths_;
-  std::vector<LogRatio> cells_;  // [batches][lengths]
+  std::shared_ptr<Points> points_;  // null: no measurement
 };
 
 }  // namespace twin::sim

@@ -85,9 +85,7 @@ HeldOut LeaveOut(const AttentionTable& table, const Draft& draft, Rule rule = Ru
     const int left_out = static_cast<int>(i);
     AttentionCorrection correction(table, grid, draft.rows, row.query_heads, row.kv_heads,
                                    left_out);
-    if (rule == Rule::kModel && Kriges(table)) {
-      correction.KrigePrompts(table, draft.rows, row.query_heads, row.kv_heads, left_out);
-    }
+    if (rule == Rule::kModel && Kriges(table)) correction.KrigePrompts();
     for (std::size_t b = 0; b < grid.batches.size(); ++b) {
       for (std::size_t l = 0; l < grid.lengths.size(); ++l) {
         double measured = row.log_ratios[b * grid.lengths.size() + l];

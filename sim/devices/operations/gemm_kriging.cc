@@ -135,8 +135,11 @@ std::vector<double> GemmKriging::OwnCurve(const Shape& shape) const {
 
 std::vector<double> GemmKriging::PooledCurve(const Shape& shape) const {
   std::vector<double> own = OwnCurve(shape);
-  std::vector<std::vector<double>> values;
-  for (const double value : own) values.push_back({value});
+  std::vector<std::vector<double>> values(own.size());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    values[i].reserve(1 + others_.size());
+    values[i].push_back(own[i]);
+  }
   for (const Other& other : others_) {
     const GemmTable& table = *other.table;
     const std::optional<std::size_t> row = IndexOf(table.n, table_.n[shape.row]);

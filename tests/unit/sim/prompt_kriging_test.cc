@@ -86,7 +86,7 @@ TEST(PromptKrigingTest, ATableKrigesTheCallsThatItDoesNotHold) {
   table.spread = 0.04;
   ASSERT_TRUE(Kriges(table));
   AttentionCorrection correction(table, grid, rows, 1, 1);
-  correction.KrigePrompts(table, rows, 1, 1);
+  correction.KrigePrompts();
   EXPECT_NEAR(correction(1, 256).mean, 0.1, 1e-12);
   EXPECT_NEAR(correction(1, 256).sd, 0.04, 1e-12);
   EXPECT_NEAR(correction(1, 512).mean, 0.3, 1e-9);
@@ -95,7 +95,7 @@ TEST(PromptKrigingTest, ATableKrigesTheCallsThatItDoesNotHold) {
   kriging.Add(Call(1, 1, 1, 1024), 0.5);
   const LogRatio other = kriging(Call(4, 2, 2, 512));
   AttentionCorrection of_others(table, grid, rows, 4, 2);
-  of_others.KrigePrompts(table, rows, 4, 2);
+  of_others.KrigePrompts();
   EXPECT_NEAR(of_others(2, 512).mean, other.mean, 1e-9);
   EXPECT_NEAR(of_others(2, 512).sd, 0.04 * other.sd, 1e-9);
 }
