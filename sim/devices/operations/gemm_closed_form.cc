@@ -9,6 +9,8 @@
 namespace twin::sim {
 namespace {
 
+constexpr double kNoSplit = std::numeric_limits<double>::infinity();
+
 struct Size {
   double m;
   double n;
@@ -19,7 +21,7 @@ constexpr Size kTileSizes[] = {{256, 256}, {256, 128}, {128, 256}, {128, 128}, {
 // Tiles by which the fill of a product's waves is judged: the best of them counts.
 constexpr Size kCommonSizes[] = {{128, 256}, {256, 128}, {128, 128}, {64, 256},
                                  {64, 128},  {128, 64},  {64, 64}};
-constexpr double kSplitParts[] = {1, 2, 4, 8, 16};
+constexpr std::array<double, 6> kSplitParts = {1, 2, 4, 8, 16, kNoSplit};
 constexpr double kDepth = 64;  // k is padded to whole multiples
 // The tile whose rate is `flops_fraction` of the peak; no tile is much faster.
 constexpr Size kReference{256, 128};
@@ -64,6 +66,26 @@ double Ceil(double x) {
   return whole < x ? whole + 1 : whole;
 }
 
+// Two numbers that are computed at once. Operators take them one by one.
+using Pair = double __attribute__((vector_size(16)));
+
+Pair Both(double x) { return Pair{x, x}; }
+Pair Load(const double* from) { return Pair{from[0], from[1]}; }
+void Store(const Pair& pair, double* to) {
+  to[0] = pair[0];
+  to[1] = pair[1];
+}
+Pair Max(const Pair& a, const Pair& b) { return a < b ? b : a; }
+Pair Min(const Pair& a, const Pair& b) { return b < a ? b : a; }
+
+// Adding and subtracting kInteger rounds to the nearest integer. REQUIRES: 0 <= x < 2^51, or
+// infinite.
+Pair Ceil(const Pair& x) {
+  constexpr double kInteger = 0x1p52;
+  const Pair nearest = (x + kInteger) - kInteger;
+  return nearest + (nearest < x ? Both(1) : Both(0));
+}
+
 // std::pow, which is asked for 1 often.
 double Power(double x, double y) { return x == 1 ? 1 : std::pow(x, y); }
 
@@ -103,27 +125,22 @@ struct GemmForm::Operands {
   std::array<double, kSplits> reductions;  // seconds, by split
 };
 
-// A tile and a split.
-struct GemmForm::Tiling {
-  double compute;
-  double memory;
-  double again;    // operands that tiles read again
-  double longest;  // of the three
-  double reduction;
-  double least;  // longest + reduction
-  [[nodiscard]] double Seconds(double overlap) const {
-    return longest * std::pow(Power(compute / longest, overlap) + Power(memory / longest, overlap) +
-                                  Power(again / longest, overlap),
-                              1 / overlap) +
+// Seconds of all tilings, by tile and split.
+struct GemmForm::Tilings {
+  std::array<double, kTiles> again;  // operands that tiles read again
+  std::array<double, kTiles * kSplits> compute;
+  std::array<double, kTiles * kSplits> memory;
+  std::array<double, kTiles * kSplits> least;  // the longest of the three, and the reduction
+
+  [[nodiscard]] double Seconds(std::size_t i, double reduction, double overlap) const {
+    const double read = again[i / kSplits];
+    const double longest = std::max(std::max(compute[i], memory[i]), read);
+    return longest *
+               std::pow(Power(compute[i] / longest, overlap) + Power(memory[i] / longest, overlap) +
+                            Power(read / longest, overlap),
+                        1 / overlap) +
            reduction;
   }
-};
-
-struct GemmForm::Tilings {
-  std::array<Tiling, kTiles * kSplits> all;
-  std::size_t count = 0;
-  std::size_t likely = 0;  // the fastest, or nearly so
-  double least = std::numeric_limits<double>::infinity();
 };
 
 GemmForm::GemmForm(const HardwareSpec& hardware, const GemmCoefficients& coefficients,
@@ -140,7 +157,7 @@ GemmForm::GemmForm(const HardwareSpec& hardware, const GemmCoefficients& coeffic
       weight_bytes_(WeightBytes({.m = 1, .n = n, .k = k, .format = format})),
       l2_bytes_per_s_(sms_ * c_.l2_bytes_per_s) {
   static_assert(std::size(kTileSizes) == kTiles && std::size(kCommonSizes) == kCommonTiles &&
-                std::size(kSplitParts) == kSplits);
+                kSplitParts.size() == kSplits);
   const double reference = 1 + c_.tile_loss * (1 / kReference.m + 1 / kReference.n);
   for (std::size_t i = 0; i < kTiles; ++i) {
     tiles_[i].rows = kTileSizes[i].m;
@@ -160,16 +177,24 @@ void GemmForm::SetUpTile(Tile& tile, double reference) const {
       std::min(kFastestTile, reference / (1 + c_.tile_loss * (1 / tile.rows + 1 / tile.width)));
   tile.columns = Ceil(n_ / tile.width);
   tile.flops_per_s = flops_per_sm * speed;
-  for (const double split : kSplitParts) {
-    const double depth = Ceil(k_ / split / kDepth) * kDepth;
-    if (depth * (split - 1) >= k_ && split > 1) return;
-    tile.depths[tile.splits] = depth;
-    tile.waves[tile.splits++] = WaveSeconds(tile, tile.rows, depth);
+  tile.depths.fill(kNoSplit);
+  for (std::size_t i = 0; i < kSplits; ++i) {
+    const double split = kSplitParts[i];
+    const double depth = split == kNoSplit ? kNoSplit : Ceil(k_ / split / kDepth) * kDepth;
+    // No part is left empty.
+    if (depth * (split - 1) >= k_ && split > 1) break;
+    tile.depths[i] = depth;
   }
+  tile.waves = WaveSeconds(tile, tile.rows);
 }
 
-double GemmForm::WaveSeconds(const Tile& tile, double tile_rows, double depth) const {
-  return 2 * tile_rows * tile.width * depth / tile.flops_per_s + c_.wave_s;
+std::array<double, GemmForm::kSplits> GemmForm::WaveSeconds(const Tile& tile,
+                                                            double tile_rows) const {
+  std::array<double, kSplits> seconds;
+  for (std::size_t i = 0; i < kSplits; ++i) {
+    seconds[i] = 2 * tile_rows * tile.width * tile.depths[i] / tile.flops_per_s + c_.wave_s;
+  }
+  return seconds;
 }
 
 double GemmForm::TrafficSeconds(double m, double x_bytes) const {
@@ -194,35 +219,50 @@ GemmForm::Operands GemmForm::OperandsOf(double m) const {
   return operands;
 }
 
-GemmForm::Tilings GemmForm::TilingsOf(double m) const {
-  const Operands operands = OperandsOf(m);
-  Tilings tilings;
-  for (const Tile& tile : tiles_) AddTilings(tile, operands, tilings);
-  return tilings;
-}
-
-void GemmForm::AddTilings(const Tile& tile, const Operands& operands, Tilings& tilings) const {
+void GemmForm::SetTilings(std::size_t index, const Operands& operands, Tilings& tilings) const {
+  const Tile& tile = tiles_[index];
   const double parts = operands.m / tile.rows;
   const double rows = std::max(1.0, parts + c_.row_rounding * (Ceil(parts) - parts));
   const double tile_rows = ComputedRows(format_, operands.m, tile.rows);
+  const std::array<double, kSplits> waves_s =
+      tile_rows == tile.rows ? tile.waves : WaveSeconds(tile, tile_rows);
   const double again = (operands.x_bytes * tile.columns + weight_bytes_ * rows) / l2_bytes_per_s_;
   const double saturating = sms_ * c_.saturating_tiles;
-  const bool whole = tile_rows == tile.rows;
-  for (std::size_t i = 0; i < tile.splits; ++i) {
-    const double tiles = rows * tile.columns * kSplitParts[i];
-    const double waves = tiles / sms_;
-    const double rounded = std::max(1.0, waves + c_.wave_rounding * (Ceil(waves) - waves));
-    const double wave_s = whole ? tile.waves[i] : WaveSeconds(tile, tile_rows, tile.depths[i]);
-    const double compute = rounded * wave_s;
-    const double memory = operands.traffic_s / std::min(1.0, tiles / saturating);
-    const double longest = std::max(std::max(compute, memory), again);
-    const double least = longest + operands.reductions[i];
-    if (least < tilings.least) {
-      tilings.least = least;
-      tilings.likely = tilings.count;
-    }
-    tilings.all[tilings.count++] = {compute, memory, again, longest, operands.reductions[i], least};
+  tilings.again[index] = again;
+  for (std::size_t i = 0; i < kSplits; i += 2) {
+    const std::size_t at = index * kSplits + i;
+    const Pair tiles = rows * tile.columns * Load(&kSplitParts[i]);
+    const Pair waves = tiles / sms_;
+    const Pair rounded = Max(Both(1), waves + c_.wave_rounding * (Ceil(waves) - waves));
+    const Pair compute = rounded * Load(&waves_s[i]);
+    const Pair memory = operands.traffic_s / Min(Both(1), tiles / saturating);
+    const Pair longest = Max(Max(compute, memory), Both(again));
+    Store(compute, &tilings.compute[at]);
+    Store(memory, &tilings.memory[at]);
+    Store(longest + Load(&operands.reductions[i]), &tilings.least[at]);
   }
+}
+
+double GemmForm::BestSeconds(double m) const {
+  const Operands operands = OperandsOf(m);
+  Tilings tilings;
+  Pair least = Both(kNoSplit);
+  for (std::size_t tile = 0; tile < kTiles; ++tile) {
+    SetTilings(tile, operands, tilings);
+    const double* const of_tile = &tilings.least[tile * kSplits];
+    for (std::size_t i = 0; i < kSplits; i += 2) least = Min(least, Load(of_tile + i));
+  }
+  const auto seconds = [&](std::size_t i) {
+    return tilings.Seconds(i, operands.reductions[i % kSplits], c_.overlap);
+  };
+  // Powers are expensive: begin with the likely one, and leave out what cannot be faster.
+  const auto likely = static_cast<std::size_t>(
+      std::ranges::find(tilings.least, std::min(least[0], least[1])) - tilings.least.begin());
+  double best = seconds(likely);
+  for (std::size_t i = 0; i < tilings.least.size(); ++i) {
+    if (tilings.least[i] < best && i != likely) best = std::min(best, seconds(i));
+  }
+  return best;
 }
 
 // ln of the time that whole waves of whole tiles take, over the time of the same multiplications on
@@ -238,16 +278,8 @@ double GemmForm::LogOfWholeWaves(double m) const {
 
 double GemmForm::operator()(std::int64_t rows) const {
   const auto m = static_cast<double>(rows);
-  const Tilings tilings = TilingsOf(m);
-  // Powers are expensive: begin with the likely one, and leave out what cannot be faster.
-  double best = tilings.all[tilings.likely].Seconds(c_.overlap);
-  for (std::size_t i = 0; i < tilings.count; ++i) {
-    const Tiling& tiling = tilings.all[i];
-    if (i == tilings.likely || tiling.least >= best) continue;
-    best = std::min(best, tiling.Seconds(c_.overlap));
-  }
   const double quantize = c_.quantize_s + c_.quantize_passes * 2 * m * k_ / bandwidth_;
-  const double seconds = best + c_.latency_s + quantize;
+  const double seconds = BestSeconds(m) + c_.latency_s + quantize;
   if (c_.whole_waves == 0) return seconds;
   const double compute = 2 * m * n_ * k_ / peak_flops_;
   const double share = std::min(1.0, compute / seconds);

@@ -47,15 +47,14 @@ class GemmForm {
  private:
   static constexpr std::size_t kTiles = 12;
   static constexpr std::size_t kCommonTiles = 7;
-  static constexpr std::size_t kSplits = 5;
+  static constexpr std::size_t kSplits = 6;  // an even number: one more than there are
 
   struct Tile {
     double rows = 0;
     double width = 0;
     double columns = 0;                    // tiles along n
     double flops_per_s = 0;                // of an SM
-    std::size_t splits = 0;                // those that leave no part empty
-    std::array<double, kSplits> depths{};  // of the parts along k, with padding
+    std::array<double, kSplits> depths{};  // of the parts along k, with padding; infinite: no split
     std::array<double, kSplits> waves{};   // seconds of a wave of whole tiles
   };
   struct CommonTile {
@@ -64,16 +63,16 @@ class GemmForm {
     double work = 0;     // of a tile, with its edges
   };
   struct Operands;
-  struct Tiling;
   struct Tilings;
 
   void SetUpTile(Tile& tile, double reference) const;
-  [[nodiscard]] double WaveSeconds(const Tile& tile, double tile_rows, double depth) const;
+  [[nodiscard]] std::array<double, kSplits> WaveSeconds(const Tile& tile, double tile_rows) const;
   // Seconds to move all operands once, memory saturated.
   [[nodiscard]] double TrafficSeconds(double m, double x_bytes) const;
   [[nodiscard]] Operands OperandsOf(double m) const;
-  [[nodiscard]] Tilings TilingsOf(double m) const;
-  void AddTilings(const Tile& tile, const Operands& operands, Tilings& tilings) const;
+  void SetTilings(std::size_t tile, const Operands& operands, Tilings& tilings) const;
+  // The fastest of the tilings.
+  [[nodiscard]] double BestSeconds(double m) const;
   [[nodiscard]] double LogOfWholeWaves(double m) const;
 
   GemmCoefficients c_;
