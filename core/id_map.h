@@ -22,7 +22,7 @@ namespace twin {
 // table with linear probing, at most half full, finds the place from the id; Fibonacci hashing
 // (Knuth, TAOCP 3, 6.4) spreads ids at equal distances evenly.
 //
-// References stay valid until the next id is opened.
+// References stay valid until an id is opened while OpeningMoves().
 // Open() may return the value of a closed id, so the caller must assign every field. Closed values
 // are kept until then so that the containers inside keep their capacity.
 template <class T>
@@ -88,6 +88,11 @@ class IdMap {
     const std::uint32_t place = entries_[Position(Index(id))].place;
     CHECK(place != kNone);
     return values_[place];
+  }
+
+  // Whether opening an id moves the values, which makes references to them invalid.
+  [[nodiscard]] bool OpeningMoves() const {
+    return free_.empty() && values_.size() == values_.capacity();
   }
 
   [[nodiscard]] std::size_t size() const { return live_; }

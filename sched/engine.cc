@@ -324,7 +324,8 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
 
 void Engine::OnArrived(const RequestArrived& arrived) {
   const Request& request = arrived.request;
-  streak_can_begin_ = false;  // the next plan ends an open one
+  if (sequences_.OpeningMoves()) EndStreak();
+  streak_can_begin_ = false;  // the next plan ends an open streak
   Sequence& s = sequences_.Open(request.id);
   SetUp(s, request, request.prefix_keys);
   ++census_.waiting;
