@@ -34,6 +34,9 @@ class DecodeSet {
     kOther,  // to be found item by item; the set must be cleared
   };
 
+  // Requests that another replica has prefilled may come here: they decode from their admission on.
+  void ReceivesKv() { receives_kv_ = true; }
+
   void Launched(const StepPlan& plan) { in_flight_.PushBack({&plan, 0}); }
 
   // The oldest step in flight returns. `item_by_item`: its results are not what its items promise.
@@ -48,7 +51,7 @@ class DecodeSet {
     newcomers_ = totals.emitting_items;
     if (totals.decode_items == 0) return Tokens::kNone;
     const auto members = static_cast<std::int64_t>(members_.size());
-    const std::int64_t started = plan.admitted.empty() ? 0 : StartedDecodes(plan);
+    const std::int64_t started = receives_kv_ && !plan.admitted.empty() ? StartedDecodes(plan) : 0;
     if (totals.decode_items - step.ended - started != members) return Tokens::kOther;
     newcomers_ -= step.ended + members;
     ++steps_;
@@ -78,13 +81,14 @@ class DecodeSet {
     const StepPlan* plan = nullptr;
     std::int64_t ended = 0;  // decodes of requests that ended after it was planned
   };
-  // Decodes of requests that the step admits: another replica has prefilled them.
+  // Decodes of requests that the step admits.
   [[nodiscard]] static std::int64_t StartedDecodes(const StepPlan& plan);
 
   RingQueue<Step> in_flight_;
   std::vector<RequestId> members_;
   std::int64_t steps_ = 0;
   std::int64_t newcomers_ = 0;
+  bool receives_kv_ = false;
   bool open_ = false;
   bool opens_next_ = false;  // the latest step would have opened the set
 };

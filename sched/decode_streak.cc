@@ -16,15 +16,16 @@ void DecodeStreak::Open(const StepPlan& plan, const DecodeLimits& limits,
   followed_ = plan.id;
   steps_max_ = std::numeric_limits<std::int64_t>::max();
   planned_ = returned_ = 0;
-  first_grows_.clear();
-  for (const WorkItem& item : plan.work) {
-    Sequence& s = sequences[item.request];
-    members_.push_back(&s);
+  members_.resize(plan.work.size());
+  first_grows_.resize(plan.work.size());
+  for (std::size_t i = 0; i < plan.work.size(); ++i) {
+    Sequence& s = sequences[plan.work[i].request];
+    members_[i] = &s;
     // Whether anything follows the last token that the client wants is for the policy to decide.
     const std::int64_t outputs =
         std::int64_t{s.prompt_tokens} + s.max_output_tokens - s.known - s.pending;
     steps_max_ = std::min({steps_max_, outputs, std::int64_t{limits.computed_max} - s.computed});
-    first_grows_.push_back(s.blocks.capacity_tokens - s.computed + 1);
+    first_grows_[i] = s.blocks.capacity_tokens - s.computed + 1;
   }
   growing_.Assign(block_size, first_grows_);
   reversals_.assign(reversals.begin(), reversals.end());

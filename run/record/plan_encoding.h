@@ -90,6 +90,13 @@ inline std::uint64_t SizeWord(const WorkItem& item) {
   return AnySizeWord(item);
 }
 
+// Whether all lists but `work` and `kv` are empty and no item has drafts, as in most plans.
+inline bool HasOnlyWork(const StepPlan& plan) {
+  return plan.preempted.empty() && plan.admitted.empty() && plan.resumed.empty() &&
+         plan.released.empty() && plan.padding_rows.empty() && plan.rejected.empty() &&
+         plan.hits.empty() && plan.totals.draft_items == 0;
+}
+
 template <class Sink>
 void EncodeOperations(const StepPlan& plan, Sink& sink) {
   for (const KvOperation& op : plan.kv) {
@@ -126,10 +133,16 @@ void EncodePlan(const StepPlan& plan, Sink&& sink) {
   using encoding::Length;
   sink(Index(plan.id) + (static_cast<std::uint64_t>(plan.replica) << 40),
        PackWord(Length(plan.work), Length(plan.kv)));
-  sink(PackWord(Length(plan.preempted), Length(plan.admitted)),
-       PackWord(Length(plan.resumed), Length(plan.released)));
-  sink(PackWord(Length(plan.padding_rows), Length(plan.rejected)),
-       PackWord(Length(plan.hits), static_cast<std::uint32_t>(plan.totals.draft_items)));
+  const bool only_work = encoding::HasOnlyWork(plan);
+  if (only_work) {
+    sink(0, 0);
+    sink(0, 0);
+  } else {
+    sink(PackWord(Length(plan.preempted), Length(plan.admitted)),
+         PackWord(Length(plan.resumed), Length(plan.released)));
+    sink(PackWord(Length(plan.padding_rows), Length(plan.rejected)),
+         PackWord(Length(plan.hits), static_cast<std::uint32_t>(plan.totals.draft_items)));
+  }
   // By twos, so that a sink with two lanes need not swap them.
   std::size_t i = 0;
   for (; i + 2 <= plan.work.size(); i += 2) {
@@ -139,7 +152,7 @@ void EncodePlan(const StepPlan& plan, Sink&& sink) {
   if (i < plan.work.size())
     sink(encoding::PlaceWord(plan.work[i]), encoding::SizeWord(plan.work[i]));
   encoding::EncodeOperations(plan, sink);
-  encoding::EncodeRareLists(plan, sink);
+  if (!only_work) encoding::EncodeRareLists(plan, sink);
 }
 
 template <class Sink>

@@ -153,6 +153,7 @@ void RequestTracker::TakeTransferred(const TransferFinished& finished) {
   if (track == nullptr || track->life.status != RequestStatus::kRunning) return;
   RequestLife& life = track->life;
   LeaveEngine(*track);
+  ReplicaAt(finished.to).decodes.set.ReceivesKv();
   life.status = RequestStatus::kWaiting;
   ++load_.waiting;
   track->transferred = life.prompt_tokens + life.output_tokens - 1;

@@ -18,6 +18,7 @@
 //   the tree's owner gives them up, one by one, when it needs room.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -67,8 +68,11 @@ struct Block {
   bool kept : 1 = false;         // by a prefix tree
   bool carries_key : 1 = false;  // its content is known by a key
   bool listed : 1 = false;       // in the index, under its key
+  std::uint8_t unused : 3 = 0;   // so that all flags can be compared at once
 
-  bool operator==(const Block&) const = default;
+  bool operator==(const Block& other) const {
+    return std::bit_cast<std::uint8_t>(*this) == std::bit_cast<std::uint8_t>(other);
+  }
 };
 static_assert(sizeof(Block) == 1);
 

@@ -52,6 +52,7 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
       replicas_(static_cast<std::size_t>(options.replicas)) {
   SetUpReplicas(cost);
   if (options_.link) {
+    for (Replica& replica : replicas_) replica.decodes.set.ReceivesKv();
     links_.emplace(*options_.link, options_.kv_token_bytes, options_.kv_layers, options_.replicas);
   }
   if (options_.acceptance) {

@@ -69,6 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "--device: no value \"gpu\"; nearest \"cpu\"; allowed: cpu, cuda"},
         BadCall{"run_missing_argument", {"run"}, 2, "EXPERIMENT"},
         BadCall{"run_missing_file", {"run", "none.textproto"}, 2, "none.textproto"},
+        BadCall{"run_file_named_as_a_command", {"run", "sweep"}, 2, "twinserve: sweep: "},
         BadCall{"run_bad_experiment", {"run", "bad.textproto"}, 2, "bad.textproto:1:1"},
         BadCall{
             "run_bad_field", {"run", "small.textproto", "--set", "sed=1"}, 2, "nearest \"seed\""},
