@@ -27,7 +27,7 @@ namespace twin {
 // cancelled, or moves to another replica.
 class DecodeSet {
  public:
-  // What a step gives the members.
+  // The tokens that a step gives the members.
   enum class Tokens : std::uint8_t {
     kAll,    // one token each
     kNone,   // nothing: it holds no decodes
