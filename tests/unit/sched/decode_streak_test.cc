@@ -120,7 +120,7 @@ class ContinuedPolicy final : public Policy {
   int& continued_;
 };
 
-// Two prompts of one token in blocks of 4. The streak begins with step 3; step 5 begins a block in
+// Two prompts of one token in blocks of 4. The streak begins with step 2; step 5 begins a block in
 // both, and one is free.
 TEST(DecodeStreakBlocksTest, APolicyIsNotAskedToContinueWhereBlocksRunShort) {
   int continued = 0;
@@ -142,7 +142,7 @@ TEST(DecodeStreakBlocksTest, APolicyIsNotAskedToContinueWhereBlocksRunShort) {
     asked.push_back(continued);
   }
   EXPECT_EQ(items, (std::vector<std::size_t>{2, 2, 2, 2, 1}));  // B is preempted
-  EXPECT_EQ(asked, (std::vector<int>{0, 0, 1, 2, 2}));
+  EXPECT_EQ(asked, (std::vector<int>{0, 1, 2, 3, 3}));
 }
 
 }  // namespace
