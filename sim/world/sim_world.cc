@@ -325,7 +325,7 @@ void SimWorld::EmitItemByItem(const StepPlan& plan, Replica& replica) {
   if (acceptance_ || !replica.decodes.set.Opens(plan)) return;
   for (const WorkItem& item : plan.work) {
     HiddenRequest* const hidden = item.emits ? hidden_requests_.Find(item.request) : nullptr;
-    if (hidden != nullptr) Join(item.request, *hidden, replica.decodes);
+    if (hidden != nullptr) Join(item.request, *hidden, plan.replica);
   }
 }
 
@@ -380,7 +380,7 @@ void SimWorld::EmitToMembers(const StepPlan& plan, Replica& replica, bool to_all
     hidden->place = place;
     if (!hidden->in_decode_set) {
       EmitToken(item.request, *hidden);
-      if (hidden->remaining_tokens > 0) Join(item.request, *hidden, decodes);
+      if (hidden->remaining_tokens > 0) Join(item.request, *hidden, plan.replica);
     } else if (step >= hidden->last_step()) {
       LeaveDecodes(item.request, *hidden, step - 1);
       EmitToken(item.request, *hidden);
@@ -412,8 +412,10 @@ bool SimWorld::FillInOrder(const StepPlan& plan, const Decodes& decodes) {
   return true;
 }
 
-void SimWorld::Join(RequestId id, HiddenRequest& hidden, Decodes& decodes) {
+void SimWorld::Join(RequestId id, HiddenRequest& hidden, std::int32_t replica) {
+  Decodes& decodes = ReplicaAt(replica).decodes;
   decodes.set.Join(id);
+  hidden.replica = replica;
   hidden.in_decode_set = true;
   hidden.joined = decodes.set.steps();
   decodes.first_end = std::min(decodes.first_end, hidden.last_step());

@@ -176,7 +176,7 @@ class SimWorld final : public World {
   // Reports the blocks of members that are full, in batch order, if the places that the members
   // had in an earlier step tell it; otherwise does nothing and returns false.
   [[nodiscard]] bool FillInOrder(const StepPlan& plan, const Decodes& decodes);
-  void Join(RequestId id, HiddenRequest& hidden, Decodes& decodes);
+  void Join(RequestId id, HiddenRequest& hidden, std::int32_t replica);
   // Subtracts the tokens that the set had given it after `steps` steps; it is no member any more.
   void Settle(HiddenRequest& hidden, std::int64_t steps) const;
   void LeaveDecodes(RequestId id, HiddenRequest& hidden, std::int64_t steps);
