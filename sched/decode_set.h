@@ -34,6 +34,11 @@ class DecodeSet {
     kOther,  // to be found item by item; the set must be cleared
   };
 
+  // So many members take no further memory.
+  static constexpr std::size_t kMembersReserved = 64;
+
+  DecodeSet() { members_.reserve(kMembersReserved); }
+
   // Requests that another replica has prefilled may come here: they decode from their admission on.
   void ReceivesKv() { receives_kv_ = true; }
 

@@ -7,12 +7,6 @@
 #include "core/check.h"
 
 namespace twin {
-namespace {
-
-// Bounds the memory of a set whose steps get shorter and shorter.
-constexpr std::size_t kFallingGapsMax = 64;
-
-}  // namespace
 
 MeasuredWindow MeasuredWindow::Trimmed(std::uint64_t requests, double head, double tail) {
   CHECK(requests >= 1 && head >= 0 && tail >= 0 && head + tail < 1);
@@ -172,7 +166,7 @@ void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
 
 void RequestTracker::TakeTokens(TimePoint now, Decodes& decodes, const StepPlan& plan,
                                 const StepFinished& finished) {
-  if (decodes.falling_gaps.size() >= kFallingGapsMax) SettleAll(decodes);
+  if (decodes.falling_gaps.size() >= Decodes::kFallingGapsMax) SettleAll(decodes);
   const bool only_ends = std::ranges::all_of(finished.outcomes, [](const ItemOutcome& outcome) {
     return outcome.finish != FinishReason::kNone && outcome.emitted_tokens == 1;
   });

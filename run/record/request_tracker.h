@@ -127,6 +127,14 @@ class RequestTracker : public RunObserver {
     std::vector<RequestId> apart;
     // The ITLs of the set's steps, without those that are not above a later one.
     std::vector<std::pair<std::int64_t, Duration>> falling_gaps;  // step, ITL
+
+    // Bounds the memory of a set whose steps get shorter and shorter.
+    static constexpr std::size_t kFallingGapsMax = 64;
+
+    Decodes() {
+      apart.reserve(DecodeSet::kMembersReserved);
+      falling_gaps.reserve(kFallingGapsMax);
+    }
   };
   struct Replica {
     RingQueue<StepInFlight> in_flight;

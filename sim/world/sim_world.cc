@@ -21,6 +21,9 @@ bool UsesDevice(const StepPlan& plan) {
          std::any_of(plan.preempted.begin(), plan.preempted.end(), swapped);
 }
 
+// So many blocks that get full in one step take no further memory.
+constexpr std::size_t kFillingReserved = 16;
+
 IdShare IdsOf(const SimWorldOptions& options) {
   return options.only_replica >= 0 ? IdShare::kFew : IdShare::kAll;
 }
@@ -79,6 +82,7 @@ void SimWorld::SetUpReplicas(const StepCost& cost) {
       replica.stage_free.assign(stages, kTimeZero);
       replica.devices.resize(group.cost->remembers() ? stages : 0);
       replica.decodes.filling.resize(static_cast<std::size_t>(options_.named_block_size));
+      for (std::vector<RequestId>& tick : replica.decodes.filling) tick.reserve(kFillingReserved);
     }
   }
   CHECK(next == replicas_.size());
