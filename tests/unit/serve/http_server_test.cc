@@ -117,10 +117,10 @@ TEST(HttpServer, AnswersAThousandPipelinedRequests) {
   EchoServer echo;
   RawClient client(echo.server.port());
   std::string requests;
-  for (int i = 0; i < 1000; ++i) requests += GetText("/" + std::to_string(i));
+  for (int i = 0; i < 1000; ++i) requests += GetText(fmt::format("/{}", i));
   std::thread sender([&] { client.Send(requests); });
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_THAT(client.ReadResponse(), EndsWith("/" + std::to_string(i) + " "));
+    ASSERT_THAT(client.ReadResponse(), EndsWith(fmt::format("/{} ", i)));
   }
   sender.join();
 }
