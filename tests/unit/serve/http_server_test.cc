@@ -1,6 +1,7 @@
 // Connections on real sockets: keep-alive, streams, limits of time and room, clients that leave.
 #include "apps/serve/http/http_server.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
