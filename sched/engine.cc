@@ -19,13 +19,6 @@ struct Overloaded : Ts... {
 template <class... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
-// Whether each item of a decode step yields one token, which is the last one of some requests.
-bool OnlyEnds(const StepFinished& finished) {
-  return std::ranges::all_of(finished.outcomes, [](const ItemOutcome& outcome) {
-    return outcome.finish != FinishReason::kNone && outcome.emitted_tokens == 1;
-  });
-}
-
 bool HoldsMemory(const Sequence& s) {
   return s.blocks.held() > 0 || s.blocks.reserved_blocks > 0 || !s.blocks.host.empty();
 }
@@ -196,7 +189,7 @@ void Engine::OnStepFinished(const StepFinished& finished) {
   }
   // With publishes_returned_tokens blocks are published unless a later step is in flight.
   const bool publishes_blocks = traits_.publishes_returned_tokens && in_flight_ == 1;
-  if (streak_.open() && !publishes_blocks && OnlyEnds(finished)) {
+  if (streak_.open() && !publishes_blocks && OnlyEnds(finished.outcomes)) {
     streak_.OnReturned();
     if (finished.outcomes.empty() && streak_can_begin_) return CountReturned();
     EndStreak();

@@ -1,6 +1,7 @@
 // Events: what a world reports to an engine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <variant>
@@ -74,6 +75,13 @@ struct RequestArrived {
   Duration response_delay{0};
   Duration client_wait{0};
 };
+
+// Whether every unexpected outcome is the one token that ends its request.
+[[nodiscard]] inline bool OnlyEnds(std::span<const ItemOutcome> outcomes) {
+  return std::ranges::all_of(outcomes, [](const ItemOutcome& outcome) {
+    return outcome.finish != FinishReason::kNone && outcome.emitted_tokens == 1;
+  });
+}
 
 // The engine asked to plan again at this time, or a world looks up for reasons of its own.
 struct WakeUp {};

@@ -167,10 +167,7 @@ void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
 void RequestTracker::TakeTokens(TimePoint now, Decodes& decodes, const StepPlan& plan,
                                 const StepFinished& finished) {
   if (decodes.falling_gaps.size() >= Decodes::kFallingGapsMax) SettleAll(decodes);
-  const bool only_ends = std::ranges::all_of(finished.outcomes, [](const ItemOutcome& outcome) {
-    return outcome.finish != FinishReason::kNone && outcome.emitted_tokens == 1;
-  });
-  switch (decodes.set.Returned(/*item_by_item=*/!only_ends)) {
+  switch (decodes.set.Returned(/*item_by_item=*/!OnlyEnds(finished.outcomes))) {
     case DecodeSet::Tokens::kAll:
       TakeFromSet(now, decodes);
       break;
