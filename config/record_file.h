@@ -35,6 +35,8 @@ struct RecordEnd {
   std::uint64_t digest = 0;  // PlanDigest over all plans and transfers
   std::uint64_t instants = 0;
   std::uint64_t plans = 0;
+  // The record was written by a version whose digests differ: `digest` was computed anew.
+  bool other_encoding = false;
 
   bool operator==(const RecordEnd&) const = default;
 };

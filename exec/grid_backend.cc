@@ -14,7 +14,7 @@ namespace {
 
 // The sizes of a plan's members. A new member changes the sum and has to be sent as well.
 constexpr std::size_t kLists = 9;
-constexpr std::size_t kNumbers = 8;  // 7, and the space of one
+constexpr std::size_t kNumbers = 8;  // 7, and a flag with the space after it
 static_assert(sizeof(StepPlan) == sizeof(StepId) + kLists * sizeof(std::vector<int>) +
                                       sizeof(StepTotals) + kNumbers * sizeof(std::int32_t));
 
@@ -23,6 +23,7 @@ template <class Plan, class ListAction, class ValueAction>
 void ForEachMember(Plan& plan, const ListAction& list, const ValueAction& value) {
   value(plan.id);
   value(plan.replica);
+  value(plan.repeats);
   list(plan.kv);
   list(plan.work);
   list(plan.preempted);

@@ -2,6 +2,7 @@
 // its memory was not planned for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -24,13 +25,12 @@ class CostRangeWatch final : public RunObserver {
 
   void OnInstant(const Instant& /*instant*/) override {}
   void OnPlan(TimePoint /*now*/, const StepPlan& plan) override {
-    Replica& replica = replicas_.at(static_cast<std::size_t>(plan.replica));
-    ++replica.steps;
-    if (!replica.cost->Covers(plan.totals)) ++replica.outside;
-    const std::int64_t tokens = plan.totals.tokens();
-    if (tokens <= replica.planned_tokens) return;
-    ++replica.unplanned;
-    if (tokens > replica.largest) replica.largest = tokens;
+    Count(plan.totals, replicas_.at(static_cast<std::size_t>(plan.replica)));
+  }
+  [[nodiscard]] bool takes_streaks() const override { return true; }
+  void OnStreak(const StreakPart& part) override {
+    Replica& replica = replicas_.at(static_cast<std::size_t>(part.replica));
+    for (std::size_t i = 0; i < part.moments.size(); ++i) Count(part.TotalsAt(i), replica);
   }
 
   // Warns in one line of steps outside of the range, and in one of steps without planned memory.
@@ -46,6 +46,14 @@ class CostRangeWatch final : public RunObserver {
     std::int64_t largest = 0;    // tokens in the largest of them
   };
 
+  static void Count(const StepTotals& totals, Replica& replica) {
+    ++replica.steps;
+    if (!replica.cost->Covers(totals)) ++replica.outside;
+    const std::int64_t tokens = totals.tokens();
+    if (tokens <= replica.planned_tokens) return;
+    ++replica.unplanned;
+    if (tokens > replica.largest) replica.largest = tokens;
+  }
   void Add(const Deployment& alike);
 
   std::string_view model_;

@@ -19,7 +19,8 @@ class StoppableWorld final : public World {
       : inner_(inner), control_(control), what_(std::move(what)), requests_(requests) {}
 
   Instant Advance(TimePoint wake_at) override {
-    if ((++instants_ & kMask) == 0) {
+    if (++instants_ >= next_check_) {
+      next_check_ = instants_ + kInstantsUnchecked;
       control_.OnProgress(what_, arrived_, requests_);
       stopped_early_ = control_.StopRequested();
       if (stopped_early_) return {};
@@ -31,6 +32,11 @@ class StoppableWorld final : public World {
     return instant;
   }
 
+  void Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) override {
+    inner_.Continue(latest, steps_max, part);
+    instants_ += part.moments.size();
+  }
+  void Continued(const StreakPart& part) override { inner_.Continued(part); }
   void Launch(const StepPlan& plan) override { inner_.Launch(plan); }
   void Transfer(const KvTransfer& transfer) override { inner_.Transfer(transfer); }
 
@@ -38,13 +44,14 @@ class StoppableWorld final : public World {
   [[nodiscard]] bool stopped_early() const { return stopped_early_; }
 
  private:
-  static constexpr std::uint64_t kMask = 0xFFF;  // asks `control` every 4096 instants
+  static constexpr std::uint64_t kInstantsUnchecked = 4096;  // between two questions to `control`
 
   World& inner_;
   RunControl& control_;
   std::string what_;
   std::uint64_t requests_;
   std::uint64_t instants_ = 0;
+  std::uint64_t next_check_ = kInstantsUnchecked;
   std::uint64_t arrived_ = 0;
   bool stopped_early_ = false;
 };

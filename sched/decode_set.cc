@@ -12,6 +12,20 @@ std::int64_t DecodeSet::StartedDecodes(const StepPlan& plan) {
   });
 }
 
+bool DecodeSet::OnlyDecodes() const {
+  const auto members = static_cast<std::int64_t>(members_.size());
+  for (std::size_t i = 0; i < in_flight_.size(); ++i) {
+    const StepPlan& plan = *in_flight_[i].plan;
+    const StepTotals& totals = plan.totals;
+    if (in_flight_[i].ended > 0 || totals.decode_items != members || totals.draft_items > 0 ||
+        totals.emitting_items != members || !plan.preempted.empty() || !plan.resumed.empty() ||
+        !plan.admitted.empty()) {
+      return false;
+    }
+  }
+  return open_;
+}
+
 bool DecodeSet::Opens(const StepPlan& plan) {
   // All running requests are in the step, so that whoever decodes got a token.
   const bool complete = plan.running == static_cast<std::int64_t>(plan.work.size()) &&

@@ -63,6 +63,16 @@ class DecodeSet {
     return Tokens::kAll;
   }
 
+  // Whether the next `k` steps to return are those in flight, which only give all members a token
+  // each, and steps that repeat the latest of them.
+  [[nodiscard]] bool OnlyDecodes() const;
+  // The oldest step in flight returns, and one that repeats the latest is launched. REQUIRES:
+  // OnlyDecodes().
+  void Repeat() {
+    in_flight_.PushBack(in_flight_.PopFront());
+    ++steps_;
+  }
+
   // Items of the latest step that yield a token to requests that were no members.
   [[nodiscard]] std::int64_t newcomers() const { return newcomers_; }
   // Steps so far that gave all members a token.

@@ -43,23 +43,46 @@ class DecodeStreak {
 
   [[nodiscard]] bool open() const { return !members_.empty(); }
 
-  // Begins after `plan`, the latest one; `reversals` as Policy::DecodeStreakReversals(). REQUIRES:
-  // CanFollow(plan), no streak is open, no other step is in flight, and nothing unexpected has
-  // happened since.
+  // Begins after `plan`, the latest one; `reversals` as Policy::DecodeStreakReversals(). The members
+  // are the requests of the plan that go on: not those that have ended since, nor with
+  // limits.after_ends those whose last tokens are in flight. Without any, no streak begins.
+  // REQUIRES: CanFollow(plan), or it is of a streak; no streak is open, no other step is in flight,
+  // and nothing else has happened since.
   void Open(const StepPlan& plan, const DecodeLimits& limits,
-            std::span<const std::int32_t> reversals, std::int32_t block_size,
+            std::span<const std::int32_t> reversals, const StepBuilder& step,
             SequenceTable& sequences);
 
-  // Plans the step after `latest` into `plan`, which may be `latest` itself. Returns false if a
-  // sequence reaches a limit, the policy ends the streak, or blocks run short: then the policy
-  // decides, and the contents of `plan` are void. REQUIRES: open(); step.plan() is `plan`.
+  // Whether a member may get no further token in this streak.
+  [[nodiscard]] bool reaches_limit() const { return planned_ >= steps_max_; }
+  // Whether the step, which is in flight, has items of requests that are no members.
+  [[nodiscard]] bool HasOthers(const StepPlan& plan) const {
+    return has_others_ && plan.id == followed_;
+  }
+  // In the order of the steps, unless the streak has reversals.
+  [[nodiscard]] std::span<Sequence* const> members() const { return members_; }
+
+  // Plans the step after `latest` into `plan`, which may be `latest` itself; it takes over
+  // `releases` as its first operations. Returns false if no streak is open, a sequence reaches a
+  // limit, the policy ends the streak, or blocks run short: then the policy decides, and the
+  // contents of `plan` are void. REQUIRES: step.plan() is `plan`.
   [[nodiscard]] bool PlanNext(Policy& policy, StepBuilder& step, const StepPlan& latest,
-                              StepPlan& plan);
+                              std::vector<KvOperation>& releases, StepPlan& plan);
+
+  // How many further steps can be planned by RepeatWork and TakeBlocks without asking the policy,
+  // whatever their blocks; 0 if the policy has a part in each step.
+  [[nodiscard]] std::int64_t StepsLeft(const KvPool& pool) const;
+  // Takes the blocks of the next step and publishes new keys. REQUIRES: StepsLeft() > 0.
+  void TakeBlocks(StepBuilder& step);
+  // Writes items and totals of step `id` into `plan`, whose kv is empty then; `latest` is the step
+  // before, or an earlier step of the streak, and may be `plan` itself.
+  void RepeatWork(const StepPlan& latest, StepId id, StepPlan& plan) const;
 
   // A step of the streak, or the one before it, has returned as expected.
   void OnReturned() { ++returned_; }
-  // A sequence of the latest plan got a key, which the next step publishes; also before Open.
-  void OnKey(const Sequence& sequence) { with_new_keys_.push_back(&sequence); }
+  // A running sequence got a key, which the next step publishes if it is a member.
+  void OnKey(const Sequence& sequence) {
+    if (open() && !sequence.certain_to_end()) with_new_keys_.push_back(&sequence);
+  }
 
   // Writes the counters of the sequences and ends the streak, if one is open. `latest` is the
   // latest step that was planned.
@@ -67,9 +90,12 @@ class DecodeStreak {
 
  private:
   [[nodiscard]] bool BlocksSuffice(const KvPool& pool) const;
-  void RepeatWork(const StepPlan& latest, StepPlan& plan) const;
-  // RepeatWork after a step that Admits.
-  static void RepeatWithAdmitted(const StepPlan& latest, StepPlan& plan);
+  // Whether the step that the streak follows decodes one token of each member, and nothing else.
+  [[nodiscard]] bool SameAsMembers(const StepPlan& followed) const {
+    return !has_others_ && !Admits(followed);
+  }
+  // RepeatWork after another step.
+  void PlanMembers(const StepPlan& latest, StepPlan& plan) const;
   // Calls visit(member) for the members that take a block, in the order of the step.
   template <class Visit>
   void ForEachGrowing(Visit visit);
@@ -83,6 +109,7 @@ class DecodeStreak {
   PeriodicMembers growing_;                     // by these steps
   DecodeLimits limits_;
   StepId followed_{};           // the step that the streak follows
+  bool has_others_ = false;     // that step has items of requests that are no members
   std::int64_t steps_max_ = 0;  // until a member reaches a limit
   std::int32_t planned_ = 0;
   std::int32_t returned_ = 0;  // since Open

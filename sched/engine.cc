@@ -77,15 +77,13 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   StepPlan& plan = taken_.empty() ? Slot(next_step_) : FreeSlot();
   StepBuilder builder(now, traits_, sequences_, pool_, census_, plan, reservations_,
                       servable_tokens_);
-  if (!PlanStreak(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
-  plan.free_blocks = pool_.free() + pool_.cached();
-  plan.free_host_blocks = pool_.host_free();
-  plan.waiting = census_.waiting;
-  plan.running = census_.running;
-  plan.swapped = census_.swapped;
+  const bool by_streak = PlanStreak(builder, plan);
+  if (!by_streak && !PlanByPolicy(builder, plan)) return nullptr;
+  WriteState(plan, pool_.free() + pool_.cached());
   CheckPlan(plan);
   if (taken_.empty()) {
-    streak_can_begin_ = DecodeStreak::CanFollow(plan);
+    streak_can_begin_ = by_streak || DecodeStreak::CanFollow(plan);
+    streak_has_ends_ = false;
   } else {
     taken_[static_cast<std::size_t>(&plan - plans_.data())] = true;
   }
@@ -94,20 +92,90 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   return &plan;
 }
 
+void Engine::WriteState(StepPlan& plan, std::int32_t free_blocks) const {
+  plan.free_blocks = free_blocks;
+  plan.free_host_blocks = pool_.host_free();
+  plan.waiting = census_.waiting;
+  plan.running = census_.running;
+  plan.swapped = census_.swapped;
+}
+
 bool Engine::PlanStreak(StepBuilder& builder, StepPlan& plan) {
-  // Blocks of a cancelled request that was in flight come back without an outcome.
-  if (!streak_can_begin_ || !releases_.empty()) return false;
+  if (!streak_can_begin_) return false;
   const StepPlan& latest = Slot(StepId{Index(next_step_) - 1});
+  if (streak_.open() && streak_.reaches_limit()) {
+    streak_.Close(latest.id);
+    streak_has_ends_ = true;
+  }
   if (!streak_.open()) {
+    // Blocks of a cancelled request that was in flight come back without an outcome.
+    if (!releases_.empty() && !streak_has_ends_) return false;
     const std::optional<DecodeLimits> limits = policy_->DecodeStreakLimits();
     if (!limits || pool_.free() < limits->free_blocks_min || in_flight_ > 1) return false;
+    // What a request leaves behind can let a waiting one in.
+    const bool waits = census_.waiting + census_.swapped + census_.arriving > 0;
+    if (streak_has_ends_ && (!limits->after_ends || waits)) return false;
     // A request that only prefills here ends with its prompt.
     if (DecodeStreak::Admits(latest) && (!limits->after_prompts || census_.prefill_only > 0)) {
       return false;
     }
-    streak_.Open(latest, *limits, policy_->DecodeStreakReversals(), pool_.block_size(), sequences_);
+    streak_.Open(latest, *limits, policy_->DecodeStreakReversals(), builder, sequences_);
   }
-  return streak_.PlanNext(*policy_, builder, latest, plan);
+  return streak_.PlanNext(*policy_, builder, latest, releases_, plan);
+}
+
+std::int64_t Engine::StreakStepsLeft() const {
+  const bool goes_on = streak_.open() && streak_can_begin_ && releases_.empty() &&
+                       in_flight_ == traits_.steps_in_flight_max;
+  // With publishes_returned_tokens blocks are published unless a later step is in flight.
+  if (!goes_on || (traits_.publishes_returned_tokens && in_flight_ == 1)) return 0;
+  if (streak_.HasOthers(PlanOf(oldest_in_flight_))) return 0;
+  return std::min(streak_.StepsLeft(pool_), StreakPart::kMomentsMax);
+}
+
+void Engine::Continue(StreakPart& part) {
+  part.replica = replica_;
+  part.first_launched = next_step_;
+  part.first_totals = LatestPlan().totals;
+  part.first_totals.Repeat(1);
+  part_plan_.kv.swap(part.kv);
+  part_plan_.id = next_step_;
+  StepBuilder builder(part.moments.back().now, traits_, sequences_, pool_, census_, part_plan_,
+                      reservations_, servable_tokens_);
+  const std::int32_t free_blocks = pool_.free() + pool_.cached();
+  const BlockFilled* filled = part.filled.data();
+  for (StreakPart::Moment& moment : part.moments) {
+    for (const BlockFilled* const end = part.filled.data() + moment.filled_end; filled != end;) {
+      TakeKey(*filled++);
+    }
+    streak_.OnReturned();
+    streak_.TakeBlocks(builder);
+    moment.kv_end = part_plan_.kv.size();
+    moment.free_blocks = pool_.free() + pool_.cached();
+  }
+  if (pool_.free() < 0) ThrowInvariant(4, next_step_, "more blocks are reserved than free");
+  part_plan_.kv.swap(part.kv);
+  PlacePlans(part, free_blocks);
+  planned_at_ = part.moments.back().now;
+  plans_this_instant_ = 1;
+}
+
+void Engine::PlacePlans(const StreakPart& part, std::int32_t free_blocks) {
+  const std::size_t count = part.moments.size();
+  const std::uint64_t first = Index(next_step_);
+  const StepPlan* latest = &Slot(StepId{first - 1});
+  for (std::size_t i = count - std::min(count, plans_.size()); i < count; ++i) {
+    const std::size_t kv_begin = i == 0 ? 0 : part.moments[i - 1].kv_end;
+    StepPlan& plan = Slot(StepId{first + i});
+    streak_.RepeatWork(*latest, StepId{first + i}, plan);
+    plan.kv.assign(part.kv.begin() + static_cast<std::ptrdiff_t>(kv_begin),
+                   part.kv.begin() + static_cast<std::ptrdiff_t>(part.moments[i].kv_end));
+    plan.free_blocks_before = i == 0 ? free_blocks : part.moments[i - 1].free_blocks;
+    WriteState(plan, part.moments[i].free_blocks);
+    latest = &plan;
+  }
+  next_step_ = StepId{first + count};
+  oldest_in_flight_ = StepId{Index(oldest_in_flight_) + count};
 }
 
 bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
@@ -181,26 +249,21 @@ const SequenceTable& Engine::sequences() {
 
 void Engine::OnStepFinished(const StepFinished& finished) {
   const StepPlan& plan = Returned(finished.step);
-  for (const BlockFilled& filled : finished.filled) {
-    if (!sequences_.contains(filled.request)) continue;
-    Sequence& s = sequences_[filled.request];
-    s.keys.push_back(filled.key);
-    if (streak_can_begin_ && s.state == SequenceState::kRunning) streak_.OnKey(s);
-  }
+  for (const BlockFilled& filled : finished.filled) TakeKey(filled);
   // With publishes_returned_tokens blocks are published unless a later step is in flight.
   const bool publishes_blocks = traits_.publishes_returned_tokens && in_flight_ == 1;
-  if (streak_.open() && !publishes_blocks && OnlyEnds(finished.outcomes)) {
+  const bool only_ends = OnlyEnds(finished.outcomes);
+  if (streak_.open() && !publishes_blocks && only_ends) {
     streak_.OnReturned();
-    if (finished.outcomes.empty() && streak_can_begin_) return CountReturned();
-    EndStreak();
-    for (const ItemOutcome& outcome : finished.outcomes) {
-      Sequence& s = sequences_[outcome.request];
-      if (traits_.publishes_returned_tokens) PublishReturned(s);
-      EndReturned(s);
-    }
+    const bool has_others = streak_.HasOthers(plan);
+    if (finished.outcomes.empty() && streak_can_begin_ && !has_others) return CountReturned();
+    if (has_others) ApplyOthers(plan, finished);
+    EndMembers(finished);
   } else {
+    const bool goes_on = streak_can_begin_ && only_ends && !streak_.open();
     if (streak_.open() || !finished.outcomes.empty()) EndStreak();
     ApplyItems(plan, finished);
+    if (goes_on && !finished.outcomes.empty()) streak_can_begin_ = streak_has_ends_ = true;
   }
   CountReturned();
   policy_->StepReturned(plan);
@@ -209,6 +272,43 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     policy_->UpdateTree(plan, blocks);
   }
   if (traits_.defers_release) ReleaseCollected();
+}
+
+void Engine::ApplyOthers(const StepPlan& plan, const StepFinished& finished) {
+  const std::span<Sequence* const> members = streak_.members();
+  std::size_t next = 0;
+  for (const WorkItem& item : plan.work) {
+    if (next < members.size() && members[next]->id == item.request) {
+      ++next;
+      continue;
+    }
+    const auto outcome =
+        std::ranges::find(finished.outcomes, item.request, &ItemOutcome::request);
+    ApplyOutcome(sequences_[item.request], item,
+                 outcome != finished.outcomes.end()
+                     ? *outcome
+                     : ItemOutcome{item.request, item.emits ? 1 : 0, FinishReason::kNone});
+  }
+}
+
+void Engine::EndMembers(const StepFinished& finished) {
+  const StepId latest{Index(next_step_) - 1};
+  if (!streak_can_begin_) EndStreak();
+  for (const ItemOutcome& outcome : finished.outcomes) {
+    Sequence* const s = sequences_.Find(outcome.request);
+    if (s == nullptr || s->state == SequenceState::kFinished) continue;  // it was no member
+    streak_.Close(latest);
+    streak_has_ends_ = streak_can_begin_;
+    if (traits_.publishes_returned_tokens) PublishReturned(*s);
+    EndReturned(*s);
+  }
+}
+
+void Engine::TakeKey(const BlockFilled& filled) {
+  if (!sequences_.contains(filled.request)) return;
+  Sequence& s = sequences_[filled.request];
+  s.keys.push_back(filled.key);
+  if (streak_can_begin_ && s.state == SequenceState::kRunning) streak_.OnKey(s);
 }
 
 void Engine::ApplyItems(const StepPlan& plan, const StepFinished& finished) {

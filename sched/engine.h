@@ -42,6 +42,7 @@
 #include "sched/sequence.h"
 #include "sched/step_builder.h"
 #include "sched/step_plan.h"
+#include "sched/streak_part.h"
 
 namespace twin {
 
@@ -71,6 +72,17 @@ class Engine {
   // The next step, or nullptr if there is nothing to do until the next event. The plan stays valid
   // until its StepFinished has been handled. Throws InvariantViolation.
   const StepPlan* PlanStep(TimePoint now);
+
+  // How many further steps of a decode streak the engine can plan one after the other, each when
+  // the oldest step in flight has returned; 0 if no streak goes on, or the policy must be asked.
+  [[nodiscard]] std::int64_t StreakStepsLeft() const;
+  // Handle() and PlanStep() for each moment of the part, whose plans it adds. REQUIRES: nothing was
+  // handled or planned since StreakStepsLeft(), and at most so many moments.
+  void Continue(StreakPart& part);
+  // The plan that was handed out last. REQUIRES: one was, and its step is in flight.
+  [[nodiscard]] const StepPlan& LatestPlan() const {
+    return PlanOf(StepId{Index(next_step_) - 1});
+  }
 
   // When the engine must plan again even if nothing happens; kTimeNever if it need not.
   [[nodiscard]] TimePoint wake_at() const { return wake_at_; }
@@ -126,11 +138,20 @@ class Engine {
   void ReleaseBlocks(Sequence& sequence);
   void CloseIfDone(Sequence& sequence);
   void CheckPlan(const StepPlan& plan) const;
+  // What the plan says of the pool and of the requests.
+  void WriteState(StepPlan& plan, std::int32_t free_blocks) const;
   // Plans the next step of a decode streak; false if the policy must decide.
   [[nodiscard]] bool PlanStreak(StepBuilder& builder, StepPlan& plan);
   // Lets the policy plan the step; false if there is nothing to do.
   [[nodiscard]] bool PlanByPolicy(StepBuilder& builder, StepPlan& plan);
   void EndStreak();
+  // Applies the items of a step that are not of members of the streak.
+  void ApplyOthers(const StepPlan& plan, const StepFinished& finished);
+  // Ends the members whose last token has returned, and with the first of them the streak.
+  void EndMembers(const StepFinished& finished);
+  void TakeKey(const BlockFilled& filled);
+  // Writes the plans of the part that are in flight now. `free_blocks`: before the part.
+  void PlacePlans(const StreakPart& part, std::int32_t free_blocks);
   // The place of the step's plan. Steps that return in order take the slots in turn.
   [[nodiscard]] StepPlan& Slot(StepId step) { return plans_[Index(step) % plans_.size()]; }
   [[nodiscard]] StepPlan& FreeSlot();
@@ -156,8 +177,11 @@ class Engine {
   std::vector<Handover> handovers_;
   std::vector<Reservation> reservations_;
   DecodeStreak streak_;
+  StepPlan part_plan_;  // scratch of Continue
   // True if a streak can follow the latest plan, and nothing unexpected has happened since.
   bool streak_can_begin_ = false;
+  // True if requests have ended since then, which counts as expected.
+  bool streak_has_ends_ = false;
   bool receives_ = false;  // copies of keys and values come into the pool
   StepId next_step_{1};
   StepId oldest_in_flight_{1};

@@ -59,6 +59,10 @@ bool StepBuilder::GrowSlowly(Sequence& s, std::int32_t tokens) {
   const auto held = static_cast<std::size_t>(s.blocks.held());
   if (!pool_.Grow(s.blocks, tokens)) return false;
   const std::span<const BlockId> taken = std::span(s.blocks.device).subspan(held);
+  if (taken.size() == 1) {  // as for nearly all decodes
+    plan_.kv.push_back({KvOperation::Kind::kAllocate, s.id, taken.front(), BlockId::kNone});
+    return true;
+  }
   const std::size_t first = plan_.kv.size();
   plan_.kv.resize(first + taken.size());
   KvOperation* operation = plan_.kv.data() + first;

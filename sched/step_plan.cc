@@ -6,6 +6,7 @@ namespace twin {
 
 void StepPlan::Clear() {
   id = StepId{};
+  repeats = {};
   kv.clear();
   work.clear();
   preempted.clear();

@@ -98,7 +98,18 @@ struct StepTotals {
   }
   // An item that emits needs the logits of its last known token and of each of its drafts.
   [[nodiscard]] std::int64_t logit_rows() const { return emitting_items + draft_tokens; }
+  // Makes these totals of decodes alone those of the same decodes `steps` steps later.
+  void Repeat(std::int64_t steps) {
+    decode_context_tokens += steps * decode_items;
+    decode_context_max += steps;
+  }
   bool operator==(const StepTotals&) const = default;
+};
+
+// Says nothing that does not follow from the rest of a plan: equal plans may differ in it.
+struct PlanHint {
+  bool is_set = false;
+  bool operator==(const PlanHint& /*other*/) const { return true; }
 };
 
 // Filled by an engine; valid until the StepFinished of that step has been handled.
@@ -107,6 +118,10 @@ struct StepTotals {
 struct StepPlan {
   StepId id{};
   std::int32_t replica = 0;  // whose step it is
+  // For readers who keep something of the replica's plan before this one: the work is one token
+  // further of the same requests in the same order, and the lists after `work` are empty, but for
+  // the same padding rows. Not set: it may be so nevertheless.
+  PlanHint repeats;
   std::vector<KvOperation> kv;
   std::vector<WorkItem> work;           // in batch order
   std::vector<Preemption> preempted;    // in order

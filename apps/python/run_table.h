@@ -57,6 +57,7 @@ class RunTable {
 class RequestTable final : public RunListener {
  public:
   explicit RequestTable(const FurtherColumns& further);
+  [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnEnded(const RequestLife& life) override;
   [[nodiscard]] const RunTable& table() const { return table_; }
 

@@ -28,6 +28,7 @@ class LatencySeries : public RunListener {
     ttft_.push_back(std::numeric_limits<double>::quiet_NaN());
     e2el_.push_back(std::numeric_limits<double>::quiet_NaN());
   }
+  [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnEnded(const RequestLife& life) override {
     if (life.status != RequestStatus::kCompleted) return;
     const auto index = static_cast<std::size_t>(life.id);

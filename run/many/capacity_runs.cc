@@ -20,6 +20,7 @@ constexpr int kValueDigits = 12;
 
 class ArrivalCount final : public RunListener {
  public:
+  [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnArrived(TimePoint /*now*/, const RequestLife& /*life*/) override { ++count_; }
   [[nodiscard]] std::int64_t count() const { return count_; }
 

@@ -51,6 +51,7 @@ class MetricsCollector : public RunListener {
         requests_(config.RequestConfig()),
         work_(static_cast<std::size_t>(config.replicas)) {}
 
+  [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnArrived(TimePoint now, const RequestLife& life) override;
   void OnGaps(TimePoint now, Duration gap, std::int64_t count) override;
   void OnStepEnded(const EndedStep& step) override;

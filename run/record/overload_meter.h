@@ -39,6 +39,7 @@ class OverloadMeter : public RunListener {
  public:
   OverloadMeter();
 
+  [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnArrived(TimePoint now, const RequestLife& life) override;
   void OnEnded(const RequestLife& life) override;
 

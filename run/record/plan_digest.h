@@ -33,7 +33,8 @@
 namespace twin {
 
 // Digest of the plans shown to it, equal on every machine, compiler and day. Cost: about 1 ns per
-// work item. Memory: constant per replica.
+// work item; that of the operations where a plan says that it repeats the one before. Memory: 8
+// bytes per work item of the latest plan of each replica.
 class PlanDigest : public RunObserver {
  public:
   // Replicas from 0 to `replicas` - 1 may be shown from several threads at once, each from one
@@ -42,6 +43,8 @@ class PlanDigest : public RunObserver {
 
   void OnInstant(const Instant& /*instant*/) override {}
   void OnPlan(TimePoint now, const StepPlan& plan) override;
+  [[nodiscard]] bool takes_streaks() const override { return true; }
+  void OnStreak(const StreakPart& part) override;
   // Counts for the replica that receives it.
   void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
 
@@ -57,10 +60,15 @@ class PlanDigest : public RunObserver {
     std::uint64_t even = 0x243F6A8885A308D3ull;  // digits of pi
     std::uint64_t odd = 0x13198A2E03707344ull;
     std::uint64_t plans = 0;
+    PlanEncoder encoder;
 
-    bool operator==(const Chain&) const = default;
+    // Nothing was folded in.
+    [[nodiscard]] bool empty() const { return even == Chain{}.even && odd == Chain{}.odd; }
   };
 
+  // Folds the words in that encode(sink) gives to its sink.
+  template <class Encode>
+  static void Fold(Chain& chain, Encode encode);
   [[nodiscard]] Chain& ChainOf(std::int32_t replica) {
     const auto i = static_cast<std::size_t>(replica);
     if (i >= chains_.size()) [[unlikely]]

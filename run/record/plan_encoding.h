@@ -4,20 +4,24 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "sched/kv_transfer.h"
 #include "sched/step_plan.h"
+#include "sched/streak_part.h"
 
 namespace twin {
 
 // Increased whenever the encoding changes; part of every digest.
-constexpr std::uint64_t kPlanEncodingVersion = 1;
+constexpr std::uint64_t kPlanEncodingVersion = 2;
 
 constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
   return low | (std::uint64_t{high} << 32);
 }
 
-// Calls sink(first, second) with pairs of 64-bit words, [low 32 bits | high 32 bits]:
+// Writes the plans of one replica, in their order, as pairs of 64-bit words,
+// [low 32 bits | high 32 bits]:
 //
 //   header       id + replica * 2^40             [work | kv]          (lengths of the lists)
 //                [preempted | admitted]          [resumed | released]
@@ -37,11 +41,35 @@ constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
 //   hits         [request | tokens]              7
 //   drafts       [request | drafts]              8            (of each work item that has any)
 //
+// A plan repeats the one before it if it decodes one token of the same requests in the same order,
+// each where its latest item ended, has the same padding rows, and empty lists otherwise but for
+// `kv`. It is written as
+//
+//   header       id + replica * 2^40             [2^32 - 1 | kv]
+//   kv           as above
+//
 // Enumerations count from 0 in the order of their declaration; negative numbers are two's
 // complement. Totals, free blocks and the census follow from the decisions and are left out.
 // Injective for steps below 2^40: equal sequences mean equal decisions.
-template <class Sink>
-void EncodePlan(const StepPlan& plan, Sink&& sink);
+class PlanEncoder {
+ public:
+  // Calls sink(first, second) with each pair. Cost: that of the lists; of a plan with `repeats`,
+  // that of `kv` alone.
+  template <class Sink>
+  void Encode(const StepPlan& plan, Sink&& sink);
+  // The plans of the part, one after the other.
+  template <class Sink>
+  void Encode(const StreakPart& part, Sink&& sink);
+
+ private:
+  [[nodiscard]] bool Repeats(const StepPlan& plan) const;
+  void Remember(const StepPlan& plan);
+
+  // The items of the latest plan that was written with its lists: [request | start + tokens].
+  std::vector<std::uint64_t> ends_;
+  std::vector<RequestId> padding_rows_;  // of that plan
+  std::uint32_t repeats_ = 0;            // plans since
+};
 
 // Encodes a transfer between replicas in the same way:
 //
@@ -90,16 +118,24 @@ inline std::uint64_t SizeWord(const WorkItem& item) {
   return AnySizeWord(item);
 }
 
-// Whether all lists but `work` and `kv` are empty and no item has drafts, as in most plans.
-inline bool HasOnlyWork(const StepPlan& plan) {
+// The length of `work` in the header of a plan that repeats the one before it.
+inline constexpr std::uint32_t kRepeated = 0xFFFFFFFF;
+
+// Whether all lists but `work`, `kv` and `padding_rows` are empty and no item has drafts.
+inline bool HasOnlyRows(const StepPlan& plan) {
   return plan.preempted.empty() && plan.admitted.empty() && plan.resumed.empty() &&
-         plan.released.empty() && plan.padding_rows.empty() && plan.rejected.empty() &&
-         plan.hits.empty() && plan.totals.draft_items == 0;
+         plan.released.empty() && plan.rejected.empty() && plan.hits.empty() &&
+         plan.totals.draft_items == 0;
+}
+
+// The first word of a plan.
+inline std::uint64_t IdWord(StepId id, std::int32_t replica) {
+  return Index(id) + (static_cast<std::uint64_t>(replica) << 40);
 }
 
 template <class Sink>
-void EncodeOperations(const StepPlan& plan, Sink& sink) {
-  for (const KvOperation& op : plan.kv) {
+void EncodeOperations(std::span<const KvOperation> kv, Sink& sink) {
+  for (const KvOperation& op : kv) {
     sink(PackWord(Index(op.request), static_cast<std::uint32_t>(op.kind)),
          PackWord(static_cast<std::uint32_t>(op.block), static_cast<std::uint32_t>(op.other)));
   }
@@ -128,12 +164,40 @@ void EncodeRareLists(const StepPlan& plan, Sink& sink) {
 
 }  // namespace encoding
 
+inline bool PlanEncoder::Repeats(const StepPlan& plan) const {
+  if (plan.repeats.is_set) return true;
+  if (plan.work.size() != ends_.size() || ends_.empty() || !encoding::HasOnlyRows(plan)) return false;
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    const std::uint64_t place = ends_[i] + (std::uint64_t{repeats_} << 32);
+    if (encoding::PlaceWord(plan.work[i]) != place) return false;
+    if (!encoding::IsPlainDecode(plan.work[i])) return false;
+  }
+  return plan.padding_rows == padding_rows_;
+}
+
+inline void PlanEncoder::Remember(const StepPlan& plan) {
+  repeats_ = 0;
+  padding_rows_ = plan.padding_rows;
+  ends_.resize(plan.work.size());
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    const WorkItem& item = plan.work[i];
+    ends_[i] = PackWord(Index(item.request), static_cast<std::uint32_t>(item.start + item.tokens));
+  }
+}
+
 template <class Sink>
-void EncodePlan(const StepPlan& plan, Sink&& sink) {
+void PlanEncoder::Encode(const StepPlan& plan, Sink&& sink) {
   using encoding::Length;
-  sink(Index(plan.id) + (static_cast<std::uint64_t>(plan.replica) << 40),
-       PackWord(Length(plan.work), Length(plan.kv)));
-  const bool only_work = encoding::HasOnlyWork(plan);
+  const std::uint64_t id = encoding::IdWord(plan.id, plan.replica);
+  if (Repeats(plan)) {
+    ++repeats_;
+    sink(id, PackWord(encoding::kRepeated, Length(plan.kv)));
+    encoding::EncodeOperations(plan.kv, sink);
+    return;
+  }
+  Remember(plan);
+  sink(id, PackWord(Length(plan.work), Length(plan.kv)));
+  const bool only_work = encoding::HasOnlyRows(plan) && plan.padding_rows.empty();
   if (only_work) {
     sink(0, 0);
     sink(0, 0);
@@ -151,8 +215,21 @@ void EncodePlan(const StepPlan& plan, Sink&& sink) {
   }
   if (i < plan.work.size())
     sink(encoding::PlaceWord(plan.work[i]), encoding::SizeWord(plan.work[i]));
-  encoding::EncodeOperations(plan, sink);
+  encoding::EncodeOperations(plan.kv, sink);
   if (!only_work) encoding::EncodeRareLists(plan, sink);
+}
+
+template <class Sink>
+void PlanEncoder::Encode(const StreakPart& part, Sink&& sink) {
+  std::uint64_t id = encoding::IdWord(part.first_launched, part.replica);
+  std::size_t kv_begin = 0;
+  for (const StreakPart::Moment& moment : part.moments) {
+    const std::span kv = std::span(part.kv).subspan(kv_begin, moment.kv_end - kv_begin);
+    kv_begin = moment.kv_end;
+    sink(id++, PackWord(encoding::kRepeated, encoding::Length(kv)));
+    encoding::EncodeOperations(kv, sink);
+  }
+  repeats_ += static_cast<std::uint32_t>(part.moments.size());
 }
 
 template <class Sink>

@@ -11,6 +11,16 @@ Instant RecordingWorld::Advance(TimePoint wake_at) {
   return instant;
 }
 
+void RecordingWorld::Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) {
+  if (takes_streaks_) inner_.Continue(latest, steps_max, part);
+}
+
+void RecordingWorld::Continued(const StreakPart& part) {
+  now_ = part.moments.back().now;
+  for (RunObserver* observer : observers_) observer->OnStreak(part);
+  inner_.Continued(part);
+}
+
 void RecordingWorld::Launch(const StepPlan& plan) {
   for (RunObserver* observer : observers_) observer->OnPlan(now_, plan);
   inner_.Launch(plan);

@@ -1,6 +1,8 @@
 // A world that shows everything that passes through it to observers.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,16 +16,22 @@ namespace twin {
 class RecordingWorld : public World {
  public:
   RecordingWorld(World& inner, std::span<RunObserver* const> observers)
-      : inner_(inner), observers_(observers.begin(), observers.end()) {}
+      : inner_(inner),
+        observers_(observers.begin(), observers.end()),
+        takes_streaks_(std::ranges::all_of(observers_, &RunObserver::takes_streaks)) {}
 
   // Observers do not see the last instant, which has no events.
   Instant Advance(TimePoint wake_at) override;
+  // Only if all observers take streaks.
+  void Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) override;
+  void Continued(const StreakPart& part) override;
   void Launch(const StepPlan& plan) override;
   void Transfer(const KvTransfer& transfer) override;
 
  private:
   World& inner_;
   std::vector<RunObserver*> observers_;
+  bool takes_streaks_;
   TimePoint now_ = kTimeZero;
 };
 

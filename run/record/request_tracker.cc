@@ -29,12 +29,33 @@ RequestTracker::RequestTracker(const TrackerConfig& config, std::span<RunListene
 void RequestTracker::AddReplicas(std::size_t count) { replicas_.resize(count); }
 
 void RequestTracker::OnInstant(const Instant& instant) {
-  const TimePoint now = instant.now;
+  PassTo(instant.now);
+  TakeEvents(instant.now, instant.events);
+}
+
+void RequestTracker::PassTo(TimePoint now) {
   if (load_since_ != TimePoint::min() && now > load_since_) {
     for (RunListener* listener : listeners_) listener->OnLoad(load_since_, now, load_);
   }
   load_since_ = now;
-  TakeEvents(now, instant.events);
+}
+
+void RequestTracker::OnStreak(const StreakPart& part) {
+  Replica& replica = ReplicaAt(part.replica);
+  const std::int32_t blocks = BlocksOf(part.replica);
+  for (const StreakPart::Moment& moment : part.moments) {
+    PassTo(moment.now);
+    StepInFlight step = replica.in_flight.PopFront();
+    StepFinished finished;
+    finished.started = moment.started;
+    Finish(moment.now, replica.decodes, step, finished);
+    // The next step lies where this one lay.
+    step.planned = moment.now;
+    step.recomputed_tokens = 0;
+    replica.in_flight.PushBack(step);
+    replica.decodes.set.Launched(*step.plan);
+    Use(replica, blocks - moment.free_blocks);
+  }
 }
 
 TrackerConfig RequestTracker::ReplicaConfig(std::int32_t replica) const {
@@ -157,8 +178,12 @@ void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
   Replica& replica = ReplicaAt(finished.replica);
   RingQueue<StepInFlight>& in_flight = replica.in_flight;
   CHECK(!in_flight.empty() && in_flight.front().plan->id == finished.step);
-  const StepInFlight step = in_flight.PopFront();
-  TakeTokens(now, replica.decodes, *step.plan, finished);
+  Finish(now, replica.decodes, in_flight.PopFront(), finished);
+}
+
+void RequestTracker::Finish(TimePoint now, Decodes& decodes, const StepInFlight& step,
+                            const StepFinished& finished) {
+  TakeTokens(now, decodes, *step.plan, finished);
   const EndedStep ended{*step.plan, step.planned,           finished.started,
                         now,        step.recomputed_tokens, finished.outcomes};
   for (RunListener* listener : listeners_) listener->OnStepEnded(ended);

@@ -59,6 +59,10 @@ class RequestTracker : public RunObserver {
   void OnInstant(const Instant& instant) override;
   void OnPlan(TimePoint now, const StepPlan& plan) override;
   void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
+  [[nodiscard]] bool takes_streaks() const override {
+    return std::ranges::all_of(listeners_, &RunListener::takes_streaks);
+  }
+  void OnStreak(const StreakPart& part) override;
 
   // OnInstant() without OnLoad(), for replicas that are followed one after the other, or several at
   // once. One tracker takes all arrivals. A tracker for each replica takes its requests over from
@@ -148,7 +152,11 @@ class RequestTracker : public RunObserver {
   void Arrive(TimePoint now, const RequestArrived& arrived);
   void Cancel(TimePoint now, const RequestCancelled& cancelled);
   void TakeTransferred(const TransferFinished& finished);
+  // Reports the load until `now`.
+  void PassTo(TimePoint now);
   void FinishStep(TimePoint now, const StepFinished& finished);
+  void Finish(TimePoint now, Decodes& decodes, const StepInFlight& step,
+              const StepFinished& finished);
   void TakeTokens(TimePoint now, Decodes& decodes, const StepPlan& plan,
                   const StepFinished& finished);
   void TakeItemByItem(TimePoint now, Decodes& decodes, const StepPlan& plan,

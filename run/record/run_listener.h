@@ -92,6 +92,11 @@ class RunListener {
  public:
   virtual ~RunListener() = default;
 
+  // Whether it does without OnPlanned() for steps of decode streaks, and reads nothing of the plan
+  // of such a step that ends but what all steps of the streak have in common: no starts, context
+  // lengths and KV operations.
+  [[nodiscard]] virtual bool takes_streaks() const { return false; }
+
   virtual void OnArrived(TimePoint /*now*/, const RequestLife& /*life*/) {}
 
   virtual void OnPlanned(TimePoint /*now*/, const StepPlan& /*plan*/) {}

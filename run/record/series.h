@@ -23,6 +23,7 @@ class Series : public RunListener {
  public:
   explicit Series(const SeriesConfig& config);
 
+  [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnArrived(TimePoint now, const RequestLife& life) override;
   void OnStepEnded(const EndedStep& step) override;
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;

@@ -21,6 +21,7 @@ class RequestRows : public RunListener {
   // Writes the line of column names.
   explicit RequestRows(std::ostream& out, const FurtherColumns& further = {});
 
+  [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnEnded(const RequestLife& life) override { Write(life); }
 
   // Writes a request that is unfinished when the run ends; OnEnded() writes ended requests.

@@ -140,7 +140,8 @@ void FastServePolicy::Plan(StepBuilder& step) {
 // The time of a step is known when the next one begins: only ContinueDecodeStreak() can tell
 // whether the batch repeats.
 std::optional<DecodeLimits> FastServePolicy::DecodeStreakLimits() const {
-  return repeats_.prepared && nobody_waits() ? std::optional(DecodeLimits{}) : std::nullopt;
+  return repeats_.prepared && nobody_waits() ? std::optional(DecodeLimits{.asks_each_step = true})
+                                            : std::nullopt;
 }
 
 bool FastServePolicy::ContinueDecodeStreak(StepBuilder& step) {

@@ -77,7 +77,7 @@ void LightllmPolicy::Remove(const Sequence& sequence) {
 std::optional<DecodeLimits> LightllmPolicy::DecodeStreakLimits() const {
   // Waiting requests are looked at again after some iterations.
   if (!waiting_.empty() || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
-  return DecodeLimits{};
+  return DecodeLimits{.after_ends = true};
 }
 
 void LightllmPolicy::Plan(StepBuilder& step) {

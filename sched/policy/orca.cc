@@ -59,7 +59,7 @@ std::optional<DecodeLimits> OrcaPolicy::DecodeStreakLimits() const {
   // With several steps in flight each has only a part of the running requests.
   if (config_.n_workers > 1 || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   // The head of the queue found no slot or too few blocks, and there will not be more.
-  return DecodeLimits{.after_prompts = !config_.prefills_first};
+  return DecodeLimits{.after_prompts = !config_.prefills_first, .after_ends = true};
 }
 
 void OrcaPolicy::Plan(StepBuilder& step) {

@@ -121,9 +121,15 @@ struct DecodeLimits {
   // In decode streaks alone: ContinueDecodeStreak() frees the blocks that the step takes, or
   // returns false.
   bool makes_room = false;
+  // In decode streaks alone: ContinueDecodeStreak() must be called before each step; otherwise it
+  // changes nothing and returns true.
+  bool asks_each_step = false;
   // In decode streaks alone: the promise also holds if the latest step computed prompts or
   // admitted requests.
   bool after_prompts = false;
+  // In decode streaks alone: if nobody waits, the promise also holds where requests of the latest
+  // step have ended since, or have their last tokens in flight. The others go on without them.
+  bool after_ends = false;
 };
 
 // A number that a policy goes by, for display.
@@ -172,7 +178,8 @@ class Policy {
   // Asked when the latest plan gave all running requests a token and did nothing else but admit
   // some of them, no request has arrived or left since, and its tokens have returned or the policy
   // overlaps its own steps. If that plan admitted requests or computed prompts, limits without
-  // after_prompts promise nothing. A value promises that Plan() would now decode the same requests
+  // after_prompts promise nothing. It is also asked if requests of the plan have ended since, where
+  // limits without after_ends promise nothing. A value promises that Plan() would now decode the same requests
   // in the order of DecodeStreakReversals(), take blocks for their next tokens only, and do nothing
   // else; and that it would do so again after each such step while every request stays within the
   // limits.
@@ -190,7 +197,8 @@ class Policy {
   // Asked together with DecodeStreakLimits(). Valid until the next call.
   [[nodiscard]] virtual std::span<const std::int32_t> DecodeStreakReversals() const { return {}; }
 
-  // Asked before each repeated step, if its blocks are free or limits.makes_room. The policy does
+  // Asked before each repeated step, if its blocks are free or limits.makes_room; not before all of
+  // them without limits.asks_each_step. The policy does
   // what Plan() would do beside the decodes: it updates its own state and makes room in its prefix
   // tree. True: the step takes place. False, with nothing changed: the promise ends, and Plan() is
   // called.

@@ -126,7 +126,7 @@ std::optional<DecodeLimits> SarathiPolicy::DecodeStreakLimits() const {
     return std::nullopt;
   }
   // Waiting requests did not fit into the blocks, the batch or the chunk; no more room comes.
-  return DecodeLimits{.free_blocks_min = 1};
+  return DecodeLimits{.free_blocks_min = 1, .after_ends = true};
 }
 
 void SarathiPolicy::Plan(StepBuilder& step) {

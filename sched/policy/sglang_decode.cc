@@ -129,7 +129,8 @@ std::optional<DecodeLimits> SglangPolicy::DecodeStreakLimits() const {
   const std::int64_t shortest = std::min(LongestRequest(), cache_tokens_ - 2 * page_) - 2;
   return DecodeLimits{.computed_max = static_cast<std::int32_t>(std::clamp<std::int64_t>(
                           shortest, 0, std::numeric_limits<std::int32_t>::max())),
-                      .makes_room = true};
+                      .makes_room = true,
+                      .asks_each_step = true};
 }
 
 // Each decode may take a page. With as many free, PlanDecode() retracts nobody.

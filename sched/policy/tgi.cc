@@ -82,7 +82,7 @@ std::optional<DecodeLimits> TgiRouter::DecodeStreakLimits() const {
   // Without chunking every decode is counted, until the count makes no difference.
   const bool counts = !options_.chunks_prefills && waiting_tokens_ < options_.max_waiting_tokens;
   if (!waiting_.empty() || counts || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
-  return DecodeLimits{};
+  return DecodeLimits{.after_ends = true};
 }
 
 // The sizes that the model server sets after each step, from the last prompt to the first.

@@ -74,7 +74,7 @@ std::optional<DecodeLimits> TrtllmPolicy::DecodeStreakLimits() const {
   // A waiting request that did not fit found too few blocks, and there will be no more: a decode
   // takes only blocks that were counted before. One that fits and has no tokens must fit again, or
   // MAX_UTILIZATION pauses a request after it.
-  return DecodeLimits{.free_blocks_min = blocks_of_waiting_};
+  return DecodeLimits{.free_blocks_min = blocks_of_waiting_, .after_ends = true};
 }
 
 std::optional<RejectReason> TrtllmPolicy::Refusal(const StepBuilder& step,

@@ -116,7 +116,7 @@ std::optional<DecodeLimits> VllmV0Policy::DecodeStreakLimits() const {
   }
   if (!swapped_.empty() || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
   // Waiting requests did not fit into the blocks or the batch, and there will be no more room.
-  return DecodeLimits{.free_blocks_min = 1};
+  return DecodeLimits{.free_blocks_min = 1, .after_ends = true};
 }
 
 void VllmV0Policy::Plan(StepBuilder& step) {

@@ -175,7 +175,8 @@ std::optional<DecodeLimits> VllmV1Policy::DecodeStreakLimits() const {
   // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
   if (traits_.overlaps_own_steps && !config_.async_scheduling) return std::nullopt;
   // A step has the requests in the order of running_, and the admitted ones behind them.
-  return DecodeLimits{.computed_max = config_.max_model_len - 1, .after_prompts = true};
+  return DecodeLimits{
+      .computed_max = config_.max_model_len - 1, .after_prompts = true, .after_ends = true};
 }
 
 void VllmV1Policy::StepReturned(const StepPlan& /*plan*/) {

@@ -21,6 +21,14 @@ class EventQueue {
   // kTimeNever if empty.
   [[nodiscard]] TimePoint next_time() const { return heap_.empty() ? kTimeNever : heap_[0].time; }
 
+  // REQUIRES: not empty. Whether another entry has the time of the first.
+  [[nodiscard]] bool HasTie() const {
+    for (std::size_t i = 1; i < std::min<std::size_t>(heap_.size(), 3); ++i) {
+      if (heap_[i].time == heap_[0].time) return true;
+    }
+    return false;
+  }
+
   // REQUIRES: 0 <= rank < 2^24; at most 2^40 entries in all.
   void Push(TimePoint time, Payload payload, std::int32_t rank = 0) {
     const std::uint64_t order = (static_cast<std::uint64_t>(rank) << 40) | next_order_++;

@@ -206,10 +206,17 @@ TimePoint SimWorld::After(TimePoint time, Duration duration) {
 
 void SimWorld::Launch(const StepPlan& plan) {
   Replica& replica = ReplicaAt(plan.replica);
-  const StepCost& cost = *replica.cost;
   for (const Rejection& rejection : plan.rejected) Depart(rejection.request, 0);
   for (const RequestId id : plan.admitted) Admit(id, plan.replica);
   replica.decodes.set.Launched(plan);
+  if (replica.forgets_stale_tokens) replica.stale.Launched(plan);
+  const TimePoint started = Run(plan, replica, &plan);
+  if (!links_ || !links_->layer_wise()) return;
+  for (const RequestId id : plan.admitted) details_[id].prefill_began = started;
+}
+
+TimePoint SimWorld::Run(const StepPlan& plan, Replica& replica, const StepPlan* launched) {
+  const StepCost& cost = *replica.cost;
   replica.host_free = After(std::max(replica.host_free, now_), cost.HostTime(plan));
   TimePoint ready = replica.host_free;
   if (keeps_token_times_) ready = std::max(ready, InputTokensAt(plan));
@@ -235,10 +242,55 @@ void SimWorld::Launch(const StepPlan& plan) {
   if (keeps_token_times_) SetTokenTimes(plan, ready);
   // Results are delivered in the order of launch, also for steps that never reach a device.
   replica.last_delivery = std::max(After(ready, cost.DeliveryTime(plan)), replica.last_delivery);
-  steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
-  if (replica.forgets_stale_tokens) replica.stale.Launched(plan);
-  if (!links_ || !links_->layer_wise()) return;
-  for (const RequestId id : plan.admitted) details_[id].prefill_began = started;
+  steps_.Push(replica.last_delivery, {launched, started}, plan.replica);
+  return started;
+}
+
+void SimWorld::Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) {
+  if (clients_ != nullptr || replicas_.size() > 1 || links_ || acceptance_ || keeps_token_times_) {
+    return;
+  }
+  Replica& replica = replicas_.front();
+  Decodes& decodes = replica.decodes;
+  const TimePoint next_arrival = source_.next_time();
+  if (steps_.next_time() >= next_arrival || !replica.stale.empty() || !decodes.set.OnlyDecodes()) {
+    return;
+  }
+  repeated_ = latest;
+  filled_.clear();
+  steps_max = std::min(steps_max, decodes.first_end - decodes.set.steps() - 1);
+  for (std::int64_t i = 0; i < steps_max; ++i) {
+    const TimePoint time = steps_.next_time();
+    // Instants that hold more than one result are left to Advance().
+    if (time >= next_arrival || time <= now_ || steps_.HasTie()) break;
+    now_ = time;
+    const RunningStep step = steps_.Pop();
+    decodes.set.Repeat();
+    if (!decodes.filling.empty()) {
+      decodes.tick = decodes.TickAfter(1);
+      FillBlocks(*step.plan, decodes);
+    }
+    if (replica.forgets_stale_tokens) {
+      replica.stale.Returned();
+      replica.stale.Launched(*step.plan);
+    }
+    repeated_.id = StepId{Index(repeated_.id) + 1};
+    repeated_.totals.Repeat(1);
+    (void)Run(repeated_, replica, step.plan);
+    part.moments.push_back({.now = now_, .started = step.started, .filled_end = filled_.size()});
+  }
+  part.filled.swap(filled_);
+}
+
+void SimWorld::FillBlocks(const StepPlan& plan, const Decodes& decodes) {
+  const std::vector<RequestId>& full = decodes.filling[static_cast<std::size_t>(decodes.tick)];
+  if (full.empty() || FillInOrder(plan, decodes)) return;
+  std::int32_t place = -1;
+  for (const WorkItem& item : plan.work) {
+    HiddenRequest& hidden = hidden_requests_[item.request];
+    hidden.place = ++place;
+    if (hidden.fill_tick == decodes.tick) FillBlock(item.request, hidden);
+  }
 }
 
 TimePoint SimWorld::InputTokensAt(const StepPlan& plan) {

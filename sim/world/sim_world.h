@@ -58,6 +58,8 @@ class SimWorld final : public World {
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
+  // Of one replica without clients, drafts and links.
+  void Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) override;
   void Transfer(const KvTransfer& transfer) override;
 
   // Cancels a request that has arrived, if it has not left by then. REQUIRES: time > now(),
@@ -150,6 +152,10 @@ class SimWorld final : public World {
   [[nodiscard]] TimePoint NextResult() const {
     return std::min(steps_.next_time(), transfers_.next_time());
   }
+  // Computes when the step runs and returns, and adds it to the queue as `launched`, which may hold
+  // its plan only later.
+  // Returns when it starts.
+  TimePoint Run(const StepPlan& plan, Replica& replica, const StepPlan* launched);
   void SetUpReplicas(const StepCost& cost);
   void ReturnResults();
   Instant WakeUpAt(TimePoint wake_at);
@@ -173,7 +179,9 @@ class SimWorld final : public World {
   void EmitVerified(const WorkItem& item, HiddenRequest& hidden);
   // Emits the tokens of a step that gives one to each member or to none, in batch order.
   void EmitToMembers(const StepPlan& plan, Replica& replica, bool to_all);
-  // Reports the blocks of members that are full, in batch order, if the places that the members
+  // Reports the blocks of members that are full, in batch order.
+  void FillBlocks(const StepPlan& plan, const Decodes& decodes);
+  // Likewise if the places that the members
   // had in an earlier step tell it; otherwise does nothing and returns false.
   [[nodiscard]] bool FillInOrder(const StepPlan& plan, const Decodes& decodes);
   void Join(RequestId id, HiddenRequest& hidden, std::int32_t replica);
@@ -219,6 +227,7 @@ class SimWorld final : public World {
   std::vector<Event> arrivals_;  // of ArrivalsBefore
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
+  StepPlan repeated_;  // scratch of Continue
   std::vector<std::size_t> places_;                 // scratch of FillInOrder
   std::vector<ReturnedStep> returned_;              // in this instant
   std::vector<std::vector<BlockKey>> prompt_keys_;  // of this instant's arrivals; reused
