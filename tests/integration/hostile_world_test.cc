@@ -28,6 +28,7 @@
 #include "sched/serve.h"
 #include "tests/support/hostile_policies.h"
 #include "tests/support/hostile_run.h"
+#include "tests/support/streak_plans.h"
 
 namespace twin::testing {
 namespace {
@@ -154,6 +155,8 @@ TEST_P(HostileWorldTest, SeparatePrefillAndDecodeLoseNothingAndDecideTheSameTwic
 struct AskedCounts {
   std::int64_t plans = 0;     // that the policy made itself
   std::int64_t promises = 0;  // of decode streaks
+  std::int64_t free_promises = 0;  // of these: of steps that come in one piece
+  std::int64_t moments = 0;        // steps that came so
 };
 
 // Counts what a policy is asked for, and can withhold its promises of decode streaks.
@@ -177,6 +180,7 @@ class AskedPolicy final : public Policy {
     std::optional<DecodeLimits> limits;
     if (promises_) limits = inner_->DecodeStreakLimits();
     counts_.promises += limits ? 1 : 0;
+    counts_.free_promises += limits && !limits->asks_each_step && inner_->DecodeStreakReversals().empty() ? 1 : 0;
     return limits;
   }
   [[nodiscard]] std::span<const std::int32_t> DecodeStreakReversals() const override {
@@ -203,6 +207,11 @@ class PlanRecorder final : public RunObserver {
  public:
   void OnInstant(const Instant& /*instant*/) override {}
   void OnPlan(TimePoint /*now*/, const StepPlan& plan) override { plans.push_back(plan); }
+  [[nodiscard]] bool takes_streaks() const override { return true; }
+  void OnStreak(const StreakPart& part) override {
+    AppendPlans(part, plans);
+    asked.moments += static_cast<std::int64_t>(part.moments.size());
+  }
 
   std::vector<StepPlan> plans;
   AskedCounts asked;
@@ -235,6 +244,8 @@ std::int64_t CompareRuns(const HostileCase& c, AskedCounts& asked) {
   }
   EXPECT_EQ(without.asked.plans, static_cast<std::int64_t>(without.plans.size()));
   asked.promises += with.asked.promises;
+  asked.free_promises += with.asked.free_promises;
+  asked.moments += with.asked.moments;
   return without.asked.plans - with.asked.plans;
 }
 
@@ -254,6 +265,7 @@ TEST_P(HostileWorldTest, DecodeStreaksPlanWhatThePolicyWould) {
     if (HasFailure()) return;
   }
   EXPECT_EQ(repeated > 0, asked.promises > 0);
+  EXPECT_EQ(asked.moments > 0, asked.free_promises > 0);
 }
 
 // The same where requests come from other replicas, and some of them wait for blocks.

@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,11 @@
 
 #include "core/check.h"
 #include "core/hash.h"
+#include "run/record/metrics_collector.h"
+#include "run/record/plan_digest.h"
+#include "run/record/recording_world.h"
+#include "run/record/request_tracker.h"
+#include "run/record/table_rows.h"
 #include "sched/policy/registry.h"
 #include "tests/support/hostile_policies.h"
 #include "tests/support/simulated_run.h"
@@ -56,11 +62,12 @@ struct Setting {
   Duration token{2};
 };
 
-std::deque<SimulatedRun::Launched> StepsOf(const Setting& setting) {
-  const PolicyTraits traits = TraitsOf(setting.policy.config);
+TokenTime CostOf(const Setting& setting, const PolicyTraits& traits) {
   const bool stages = traits.result_queue == ResultQueue::kPipeline;
-  ListedSource source(setting.requests);
-  const TokenTime cost(setting.step, setting.token, stages ? traits.steps_in_flight_max : 1);
+  return {setting.step, setting.token, stages ? traits.steps_in_flight_max : 1};
+}
+
+sim::SimWorldOptions OptionsOf(const Setting& setting, const PolicyTraits& traits) {
   sim::SimWorldOptions options;
   options.max_model_length = setting.policy.context_tokens;
   options.named_block_size = traits.caches_prefixes ? kBlockSize : 0;
@@ -69,10 +76,69 @@ std::deque<SimulatedRun::Launched> StepsOf(const Setting& setting) {
     options.acceptance = sim::AcceptanceConfig{};
     options.drafts_offered = traits.assumes_drafts ? 0 : traits.drafts_max;
   }
-  const KvPoolConfig kv{.block_size = kBlockSize,
-                        .blocks = setting.blocks,
-                        .host_blocks = setting.policy.host_blocks};
-  return std::move(SimulatedRun(source, cost, setting.policy.config, kv, options).launches);
+  return options;
+}
+
+KvPoolConfig PoolOf(const Setting& setting) {
+  return {.block_size = kBlockSize,
+          .blocks = setting.blocks,
+          .host_blocks = setting.policy.host_blocks,
+          .release_order = TraitsOf(setting.policy.config).release_order};
+}
+
+std::deque<SimulatedRun::Launched> StepsOf(const Setting& setting) {
+  const PolicyTraits traits = TraitsOf(setting.policy.config);
+  ListedSource source(setting.requests);
+  const TokenTime cost = CostOf(setting, traits);
+  return std::move(SimulatedRun(source, cost, setting.policy.config, PoolOf(setting),
+                                OptionsOf(setting, traits))
+                       .launches);
+}
+
+// Counts the steps of streaks that come in one piece, or refuses them.
+class StreakCount final : public RunObserver {
+ public:
+  explicit StreakCount(bool takes) : takes_(takes) {}
+  void OnInstant(const Instant& /*instant*/) override {}
+  void OnPlan(TimePoint /*now*/, const StepPlan& /*plan*/) override {}
+  [[nodiscard]] bool takes_streaks() const override { return takes_; }
+  void OnStreak(const StreakPart& part) override { steps += part.moments.size(); }
+
+  std::size_t steps = 0;
+
+ private:
+  bool takes_;
+};
+
+// What metrics and digest say of a run.
+struct Account {
+  std::string digest;
+  std::string requests;  // as in requests.csv
+  std::string summary;   // as in summary.json
+  std::size_t streak_steps = 0;
+};
+
+Account AccountOf(const Setting& setting, bool takes_streaks) {
+  const PolicyTraits traits = TraitsOf(setting.policy.config);
+  ListedSource source(setting.requests);
+  const TokenTime cost = CostOf(setting, traits);
+  sim::SimWorld simulated(source, cost, OptionsOf(setting, traits));
+  const KvPoolConfig kv = PoolOf(setting);
+  MetricsCollector metrics({.kv_blocks = kv.blocks});
+  std::ostringstream rows;
+  RequestRows requests(rows);
+  RunListener* const listeners[] = {&metrics, &requests};
+  RequestTracker tracker({.kv_blocks = kv.blocks, .delivery = traits.delivery}, listeners);
+  PlanDigest digest;
+  StreakCount count(takes_streaks);
+  RunObserver* const observers[] = {&digest, &tracker, &count};
+  RecordingWorld world(simulated, observers);
+  Engine engine({.kv = kv}, MakePolicy(setting.policy.config, kv));
+  Serve(engine, world);
+  engine.CheckDrained();
+  std::ostringstream summary;
+  WriteJson(summary, metrics.Summarise());
+  return {digest.text(), rows.str(), summary.str(), count.steps};
 }
 
 // Bursts of requests, of which some begin as an earlier one.
@@ -169,6 +235,28 @@ TEST_P(MetamorphicTest, TwiceTheTimesGiveEqualStepsThatTakeTwiceAsLong) {
       EXPECT_EQ(2 * Nanoseconds(fast[i].finished), Nanoseconds(slow[i].finished));
     }
   }
+}
+
+TEST_P(MetamorphicTest, StreaksInOnePieceGiveTheRunStepByStep) {
+  std::size_t streak_steps = 0;
+  for (std::uint64_t seed = 1; seed <= 5 * kSeeds; ++seed) {
+    Setting setting = DrawSetting(GetParam(), seed);
+    // Answers long enough for streaks.
+    if (seed % 2 == 0) {
+      setting.blocks *= 8;
+      for (TracedRequest& request : setting.requests) {
+        request.arrival += 20 * request.arrival.time_since_epoch();
+      }
+    }
+    const Account pieces = AccountOf(setting, true);
+    const Account steps = AccountOf(setting, false);
+    ASSERT_EQ(pieces.digest, steps.digest) << "seed " << seed;
+    ASSERT_EQ(pieces.requests, steps.requests) << "seed " << seed;
+    ASSERT_EQ(pieces.summary, steps.summary) << "seed " << seed;
+    EXPECT_EQ(steps.streak_steps, 0u);
+    streak_steps += pieces.streak_steps;
+  }
+  if (GetParam().name.starts_with("orca_request_1")) EXPECT_GT(streak_steps, 0u);
 }
 
 TEST_P(MetamorphicTest, ARequestAfterTheEndChangesNothingBefore) {

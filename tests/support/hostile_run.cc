@@ -47,6 +47,15 @@ class AuditingWorld final : public World {
     inner_.Launch(plan);
   }
 
+  void Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) override {
+    inner_.Continue(latest, steps_max, part);
+    instants_ += static_cast<std::int64_t>(part.moments.size());
+    if (!part.moments.empty()) now_ = part.moments.back().now;
+  }
+  void Continued(const StreakPart& part) override {
+    inner_.Continued(part);
+    Audit();
+  }
   void Transfer(const KvTransfer& transfer) override { inner_.Transfer(transfer); }
 
  private:

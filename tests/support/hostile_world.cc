@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/hash.h"
+#include "tests/support/streak_plans.h"
 
 namespace twin::testing {
 namespace {
@@ -40,7 +41,9 @@ StepTotals TotalsOf(const StepPlan& plan) {
 }  // namespace
 
 HostileWorld::HostileWorld(const HostileOptions& options)
-    : options_(options), random_(options.seed, "hostile world") {
+    : options_(options),
+      random_(options.seed, "hostile world"),
+      parts_random_(options.seed, "parts of streaks") {
   for (std::int32_t i = 0; i < options.replicas; ++i) {
     replicas_.push_back(
         {KvShadow(options.block_size, options.BlocksOf(i), options.host_blocks), {}, {}});
@@ -48,10 +51,7 @@ HostileWorld::HostileWorld(const HostileOptions& options)
   DrawScripts();
 }
 
-Instant HostileWorld::Advance(TimePoint wake_at) {
-  events_.clear();
-  outcomes_.clear();
-  filled_.clear();
+TimePoint HostileWorld::NextEvent() const {
   TimePoint next = kTimeNever;
   for (const Replica& replica : replicas_) {
     if (!replica.in_flight.empty()) next = std::min(next, replica.in_flight.front().ends);
@@ -61,8 +61,21 @@ Instant HostileWorld::Advance(TimePoint wake_at) {
   if (next_departure_ < departures_.size()) {
     next = std::min(next, scripts_[Index(departures_[next_departure_])].cancelled);
   }
+  return next;
+}
+
+bool HostileWorld::WakesEarly(TimePoint next) {
+  if (wakes_early_) return *std::exchange(wakes_early_, std::nullopt);
+  return next > Later(now_, 1) && random_.UnitReal() < 0.02;
+}
+
+Instant HostileWorld::Advance(TimePoint wake_at) {
+  events_.clear();
+  outcomes_.clear();
+  filled_.clear();
+  const TimePoint next = NextEvent();
   if (next == kTimeNever && wake_at == kTimeNever) return {now_, {}};
-  const bool wakes_early = std::min(next, wake_at) > Later(now_, 1) && random_.UnitReal() < 0.02;
+  const bool wakes_early = WakesEarly(std::min(next, wake_at));
   if (wakes_early) {
     now_ = Later(now_, 1);
   } else if (wake_at < next) {
@@ -87,28 +100,90 @@ Instant HostileWorld::Advance(TimePoint wake_at) {
   return {now_, events_};
 }
 
-void HostileWorld::Launch(const StepPlan& plan) {
+void HostileWorld::Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) {
+  Replica& replica = replicas_.front();
+  RingQueue<Flight>& in_flight = replica.in_flight;
+  if (replicas_.size() > 1 || !replica.stale.empty()) return;
+  latest_ = latest;
+  for (std::int64_t i = 0; i < steps_max && parts_random_.UnitReal() > 0.1; ++i) {
+    const Flight& oldest = in_flight.front();
+    const TimePoint next = NextEvent();
+    const bool alone = in_flight.size() < 2 || in_flight[1].ends > oldest.ends;
+    if (next != oldest.ends || next <= now_ || !alone || SomebodyComesOrGoesAt(next)) return;
+    if (!IsExpected(*oldest.plan)) return;
+    wakes_early_ = WakesEarly(next);
+    if (*wakes_early_) return;
+    wakes_early_.reset();
+    now_ = next;
+    const Flight flight = in_flight.PopFront();
+    std::vector<ItemOutcome> outcomes;
+    for (const WorkItem& item : flight.plan->work) {
+      EmitTokens(scripts_[Index(item.request)], item, 0, outcomes, part.filled);
+    }
+    if (!outcomes.empty()) Fail("a step of a streak has results that are not expected");
+    if (options_.forgets_stale_tokens) {
+      replica.stale.Returned();
+      replica.stale.Launched(*flight.plan);
+    }
+    in_flight.PushBack(DrawFlight(*flight.plan, in_flight, {}));
+    part.moments.push_back(
+        {.now = now_, .started = flight.started, .filled_end = part.filled.size()});
+  }
+}
+
+void HostileWorld::Continued(const StreakPart& part) {
+  std::vector<StepPlan> plans = {latest_};
+  AppendPlans(part, plans);
+  for (std::size_t i = 1; i < plans.size(); ++i) Run(plans[i], {});
+}
+
+bool HostileWorld::SomebodyComesOrGoesAt(TimePoint time) const {
+  return (next_arrival_ < scripts_.size() && scripts_[next_arrival_].arrival <= time) ||
+         (next_departure_ < departures_.size() &&
+          scripts_[Index(departures_[next_departure_])].cancelled <= time) ||
+         !copies_.empty();
+}
+
+bool HostileWorld::IsExpected(const StepPlan& plan) const {
+  return options_.drafts_max == 0 && std::ranges::all_of(plan.work, [&](const WorkItem& item) {
+    const Script& script = scripts_[Index(item.request)];
+    return item.emits && script.fate == Fate::kLive && script.emitted + 1 < script.output_tokens &&
+           script.prompt_tokens + script.emitted + 1 < options_.context_tokens;
+  });
+}
+
+void HostileWorld::Run(const StepPlan& plan, const std::vector<std::int32_t>& accepted) {
   if (plan.totals != TotalsOf(plan)) Fail("the totals are not those of the work");
+  CheckRequests(plan);
+  KvShadow& shadow = replicas_.at(static_cast<std::size_t>(plan.replica)).shadow;
+  if (std::string fault = Execute(shadow, plan, accepted); !fault.empty()) Fail(fault);
+}
+
+HostileWorld::Flight HostileWorld::DrawFlight(const StepPlan& plan,
+                                              const RingQueue<Flight>& in_flight,
+                                              std::vector<std::int32_t> accepted) {
+  const TimePoint begins = in_flight.empty() ? now_ : std::max(now_, in_flight.back().ends);
+  const double kind = random_.UnitReal();
+  const std::int64_t ticks =
+      kind < 0.1 ? 0 : (kind < 0.9 ? random_.UniformInt(1, 4) : random_.UniformInt(5, 60));
+  return {&plan, begins, Later(begins, ticks), std::move(accepted)};
+}
+
+void HostileWorld::Launch(const StepPlan& plan) {
   for (const Rejection& rejection : plan.rejected) {
     Script& script = scripts_.at(Index(rejection.request));
     if (script.fate != Fate::kLive) Fail("a request that is gone was rejected");
     Turn(script, Fate::kRejected);
   }
-  CheckRequests(plan);
   Replica& replica = replicas_.at(static_cast<std::size_t>(plan.replica));
-  RingQueue<Flight>& in_flight = replica.in_flight;
   std::vector<std::int32_t> accepted;
   for (const WorkItem& item : plan.work) {
     if (plan.totals.draft_items == 0) break;
     const std::int64_t most = item.phase == Phase::kDecode ? item.drafts : 0;
     accepted.push_back(static_cast<std::int32_t>(random_.UniformInt(0, most)));
   }
-  if (std::string fault = Execute(replica.shadow, plan, accepted); !fault.empty()) Fail(fault);
-  const TimePoint begins = in_flight.empty() ? now_ : std::max(now_, in_flight.back().ends);
-  const double kind = random_.UnitReal();
-  const std::int64_t ticks =
-      kind < 0.1 ? 0 : (kind < 0.9 ? random_.UniformInt(1, 4) : random_.UniformInt(5, 60));
-  in_flight.PushBack({&plan, begins, Later(begins, ticks), std::move(accepted)});
+  Run(plan, accepted);
+  replica.in_flight.PushBack(DrawFlight(plan, replica.in_flight, std::move(accepted)));
   if (options_.forgets_stale_tokens) replica.stale.Launched(plan);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,9 @@ class HostileWorld final : public World {
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
+  // Ends parts at random moments, too. Equal to the run without parts: it draws the same numbers.
+  void Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) override;
+  void Continued(const StreakPart& part) override;
   void Transfer(const KvTransfer& transfer) override;
 
   [[nodiscard]] std::int32_t count(Fate fate) const {
@@ -109,6 +113,18 @@ class HostileWorld final : public World {
   [[nodiscard]] TimePoint Later(TimePoint t, std::int64_t ticks) const {
     return t + options_.tick * ticks;
   }
+  // When something happens next.
+  [[nodiscard]] TimePoint NextEvent() const;
+  // Arrivals, cancellations and copies.
+  [[nodiscard]] bool SomebodyComesOrGoesAt(TimePoint time) const;
+  // Draws whether the engine is woken before anything happens, unless that was done before.
+  [[nodiscard]] bool WakesEarly(TimePoint next);
+  [[nodiscard]] Flight DrawFlight(const StepPlan& plan, const RingQueue<Flight>& in_flight,
+                                  std::vector<std::int32_t> accepted);
+  // Whether each item of the step yields one further token and nothing else.
+  [[nodiscard]] bool IsExpected(const StepPlan& plan) const;
+  // Checks and executes a plan.
+  void Run(const StepPlan& plan, const std::vector<std::int32_t>& accepted);
   void DrawScripts();
   [[nodiscard]] Script DrawScript(std::size_t index, TimePoint arrival);
   void DrawContent(std::size_t index, Script& script);
@@ -132,6 +148,9 @@ class HostileWorld final : public World {
 
   HostileOptions options_;
   Random random_;
+  Random parts_random_;
+  std::optional<bool> wakes_early_;  // drawn for the next instant
+  StepPlan latest_;                  // of a part, until it is continued
   std::vector<Replica> replicas_;
   std::deque<Copy> copies_;
   std::vector<Script> scripts_;

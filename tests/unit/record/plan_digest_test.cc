@@ -41,11 +41,22 @@ std::uint64_t DigestOf(const std::vector<StepPlan>& plans) {
 
 using Words = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-Words EncodingOf(const StepPlan& plan) {
+Words EncodingOf(const StepPlan& plan, PlanEncoder& encoder) {
   Words words;
-  EncodePlan(plan,
-             [&](std::uint64_t first, std::uint64_t second) { words.emplace_back(first, second); });
+  encoder.Encode(plan, [&](std::uint64_t first, std::uint64_t second) {
+    words.emplace_back(first, second);
+  });
   return words;
+}
+
+// The plan that repeats FullPlan().
+StepPlan RepeatedPlan() {
+  StepPlan plan;
+  plan.id = StepId{4};
+  plan.kv = {{KvOperation::Kind::kAllocate, R(3), BlockId{9}, BlockId::kNone}};
+  plan.work = {Decode(R(1), 7), Decode(R(3), 13)};
+  plan.padding_rows = {R(8)};
+  return plan;
 }
 
 TEST(PlanEncodingTest, WritesTheDocumentedWords) {
@@ -67,7 +78,60 @@ TEST(PlanEncodingTest, WritesTheDocumentedWords) {
       {10 + 0 * kHigh, 6},
       {1 + 16 * kHigh, 7},
   };
-  EXPECT_EQ(EncodingOf(FullPlan()), expected);
+  PlanEncoder encoder;
+  EXPECT_EQ(EncodingOf(FullPlan(), encoder), expected);
+  const Words repeated = {
+      {4, 0xFFFFFFFF + 1 * kHigh},
+      {3 + 0 * kHigh, 9 + 0xFFFFFFFF * kHigh},
+  };
+  EXPECT_EQ(EncodingOf(RepeatedPlan(), encoder), repeated);
+}
+
+// Whoever made the plan: it need not say that it repeats another one.
+TEST(PlanEncodingTest, WritesAPlanAsARepetitionOnlyIfAllOfItRepeatsTheOneBefore) {
+  const std::vector<std::function<void(StepPlan&)>> changes = {
+      [](StepPlan& p) { ++p.work[0].start; },
+      [](StepPlan& p) { p.work[0].request = R(2); },
+      [](StepPlan& p) { p.work[1].tokens = 2; },
+      [](StepPlan& p) { p.work[1].emits = false; },
+      [](StepPlan& p) { p.work.pop_back(); },
+      [](StepPlan& p) { std::swap(p.work[0], p.work[1]); },
+      [](StepPlan& p) { p.padding_rows.clear(); },
+      [](StepPlan& p) { p.admitted = {R(3)}; },
+      [](StepPlan& p) { p.preempted = {{R(2), Preemption::How::kRecompute}}; },
+      [](StepPlan& p) { p.resumed = {R(3)}; },
+      [](StepPlan& p) { p.released = {R(9)}; },
+      [](StepPlan& p) { p.rejected = {{R(10), RejectReason::kTooLongForModel}}; },
+      [](StepPlan& p) { p.hits = {{R(1), 16}}; },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    StepPlan plan = RepeatedPlan();
+    changes[i](plan);
+    PlanEncoder encoder;
+    (void)EncodingOf(FullPlan(), encoder);
+    EXPECT_EQ(EncodingOf(plan, encoder)[0].second % (std::uint64_t{1} << 32), plan.work.size())
+        << "change " << i;
+  }
+}
+
+TEST(PlanDigestTest, IsThatOfTheSinglePlansForAStreakInOnePiece) {
+  StepPlan third = RepeatedPlan();
+  third.id = StepId{5};
+  third.kv.clear();
+  for (WorkItem& item : third.work) ++item.start;
+  StepPlan fourth = third;
+  fourth.id = StepId{6};
+  for (WorkItem& item : fourth.work) ++item.start;
+  StreakPart part;
+  part.first_launched = StepId{4};
+  part.moments = {{.kv_end = 1}, {.kv_end = 1}};
+  part.kv = RepeatedPlan().kv;
+  PlanDigest digest;
+  digest.OnPlan(kTimeZero, FullPlan());
+  digest.OnStreak(part);
+  digest.OnPlan(kTimeZero, fourth);
+  EXPECT_EQ(digest.value(), DigestOf({FullPlan(), RepeatedPlan(), third, fourth}));
+  EXPECT_EQ(digest.plans(), 4u);
 }
 
 TEST(PlanDigestTest, ChangesWithEveryFieldOfADecision) {
@@ -189,13 +253,17 @@ TEST(PlanDigestTest, StaysTheSameForever) {
   // Computed with Python's integers from the words above and the definition in plan_digest.h. If it
   // changes, the digests of old records no longer prove anything: count up the encoding's version.
   PlanDigest digest;
-  EXPECT_EQ(digest.text(), "54e75719ac8f57c9");
+  EXPECT_EQ(digest.text(), "ff70e31bf8d31e61");
   digest.OnPlan(kTimeZero, FullPlan());
-  EXPECT_EQ(digest.text(), "de21824ae1bc4765");
+  EXPECT_EQ(digest.text(), "8d0e7af4e0e983b4");
   EXPECT_EQ(digest.plans(), 1u);
   digest.OnPlan(kTimeZero, PlanOf(2, 3));
-  EXPECT_EQ(digest.text(), "ec08fe998207b17a");
+  EXPECT_EQ(digest.text(), "68e7085286f788c7");
   EXPECT_EQ(digest.plans(), 2u);
+  StepPlan repeated = RepeatedPlan();
+  repeated.replica = 2;
+  digest.OnPlan(kTimeZero, repeated);
+  EXPECT_EQ(digest.text(), "6e6a77ce7d8568f9");
 }
 
 }  // namespace
