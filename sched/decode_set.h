@@ -63,8 +63,7 @@ class DecodeSet {
     return Tokens::kAll;
   }
 
-  // Whether the next `k` steps to return are those in flight, which only give all members a token
-  // each, and steps that repeat the latest of them.
+  // Whether each step in flight gives all members a token, and does nothing else for a request.
   [[nodiscard]] bool OnlyDecodes() const;
   // The oldest step in flight returns, and one that repeats the latest is launched. REQUIRES:
   // OnlyDecodes().

@@ -15,6 +15,7 @@ void Serve(Engine& engine, World& world) {
        instant = world.Advance(engine.wake_at())) {
     for (const Event& event : instant.events) engine.Handle(event);
     while (const StepPlan* plan = engine.PlanStep(instant.now)) world.Launch(*plan);
+    // Steps at which nothing else happens, as far as the world looks ahead.
     if (const std::int64_t steps = engine.StreakStepsLeft(); steps > 0) {
       part.Clear();
       world.Continue(engine.LatestPlan(), steps, part);

@@ -247,13 +247,14 @@ TimePoint SimWorld::Run(const StepPlan& plan, Replica& replica, const StepPlan* 
 }
 
 void SimWorld::Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) {
-  if (clients_ != nullptr || replicas_.size() > 1 || links_ || acceptance_ || keeps_token_times_) {
+  if (options_.pace != nullptr || replicas_.size() > 1 || links_ || acceptance_ ||
+      keeps_token_times_) {
     return;
   }
   Replica& replica = replicas_.front();
   Decodes& decodes = replica.decodes;
-  const TimePoint next_arrival = source_.next_time();
-  if (steps_.next_time() >= next_arrival || !replica.stale.empty() || !decodes.set.OnlyDecodes()) {
+  const TimePoint next_other = clients_ != nullptr ? clients_->next_time() : source_.next_time();
+  if (steps_.next_time() >= next_other || !replica.stale.empty() || !decodes.set.OnlyDecodes()) {
     return;
   }
   repeated_ = latest;
@@ -262,7 +263,7 @@ void SimWorld::Continue(const StepPlan& latest, std::int64_t steps_max, StreakPa
   for (std::int64_t i = 0; i < steps_max; ++i) {
     const TimePoint time = steps_.next_time();
     // Instants that hold more than one result are left to Advance().
-    if (time >= next_arrival || time <= now_ || steps_.HasTie()) break;
+    if (time >= next_other || time <= now_ || steps_.HasTie()) break;
     now_ = time;
     const RunningStep step = steps_.Pop();
     decodes.set.Repeat();

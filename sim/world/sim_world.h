@@ -58,7 +58,7 @@ class SimWorld final : public World {
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
-  // Of one replica without clients, drafts and links.
+  // Of one replica without drafts and links, ahead of the clock.
   void Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) override;
   void Transfer(const KvTransfer& transfer) override;
 

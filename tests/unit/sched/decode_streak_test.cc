@@ -91,6 +91,61 @@ TEST_F(DecodeStreakTest, AnEndAndAnArrivalEndIt) {
                                                 {kC, 0, 2, 0, Phase::kPrefill, true}}));
 }
 
+// B ends with step 4; the blocks that it held are given back with step 5, in which A goes on.
+TEST_F(DecodeStreakTest, GoesOnWithoutARequestThatHasEnded) {
+  Arrive(kA, 3, 100);
+  Arrive(kB, 6, 100);
+  for (int step = 1; step <= 3; ++step) Step();
+  Step({{kB, 1, FinishReason::kStop}});
+  const StepPlan plan = Step();
+  EXPECT_EQ(plan.work, (std::vector<WorkItem>{{kA, 6, 1, 0, Phase::kDecode, true}}));
+  ASSERT_EQ(plan.kv.size(), 1u);
+  EXPECT_EQ(plan.kv[0].kind, KvOperation::Kind::kRelease);
+  EXPECT_EQ(plan.kv[0].request, kB);
+  EXPECT_FALSE(plan.repeats.is_set);
+  EXPECT_TRUE(Step().repeats.is_set);
+  engine_.CheckMemory();
+}
+
+// After step 2 a part of three steps: they compute positions 4, 5 and 6 of A, whose second block
+// begins with position 4, and the plan that is in flight then is that of step 5.
+TEST_F(DecodeStreakTest, PlansSeveralStepsInOnePiece) {
+  Arrive(kA, 3, 9);
+  Step();
+  EXPECT_EQ(engine_.StreakStepsLeft(), 0);  // nothing is in flight
+  const StepPlan second = *engine_.PlanStep(kTimeZero);
+  // Of 9 tokens, the prefill gave one and step 2 will give one.
+  EXPECT_EQ(engine_.StreakStepsLeft(), 7);
+  StreakPart part;
+  for (int i = 1; i <= 3; ++i) part.moments.push_back({.now = TimePoint{Duration{i}}});
+  engine_.Continue(part);
+  EXPECT_EQ(part.first_launched, StepId{3});
+  EXPECT_EQ(part.first_totals.decode_context_tokens, second.totals.decode_context_tokens + 1);
+  ASSERT_EQ(part.kv.size(), 1u);
+  EXPECT_EQ(part.moments[0].kv_end, 1u);
+  EXPECT_EQ(part.moments[0].free_blocks, second.free_blocks - 1);
+  EXPECT_EQ(part.moments[2].kv_end, 1u);
+  const StepPlan& latest = engine_.LatestPlan();
+  EXPECT_EQ(latest.id, StepId{5});
+  EXPECT_EQ(latest.work, (std::vector<WorkItem>{{kA, 6, 1, 0, Phase::kDecode, true}}));
+  EXPECT_TRUE(latest.kv.empty());
+  EXPECT_EQ(engine_.StreakStepsLeft(), 4);
+  const Sequence& s = engine_.sequences()[kA];
+  EXPECT_EQ(s.known, 3 + 4);
+  EXPECT_EQ(s.computed, 7);
+  EXPECT_EQ(s.pending, 1);
+  EXPECT_EQ(s.last_step, StepId{5});
+}
+
+// 20 blocks, of which A holds 1 and B 2: with 17 free ones, each of the two can take 8.
+TEST_F(DecodeStreakTest, OffersNoMoreStepsThanItsBlocksSufficeFor) {
+  Arrive(kA, 3, 500);
+  Arrive(kB, 6, 500);
+  Step();
+  (void)engine_.PlanStep(kTimeZero);
+  EXPECT_EQ(engine_.StreakStepsLeft(), 8 * 4);
+}
+
 TEST_F(DecodeStreakTest, AnOutputWithoutLimitDoesNotOverflow) {
   Arrive(kA, 3, std::numeric_limits<std::int32_t>::max());
   Step();
