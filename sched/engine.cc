@@ -112,9 +112,7 @@ bool Engine::PlanStreak(StepBuilder& builder, StepPlan& plan) {
     if (!releases_.empty() && !streak_has_ends_) return false;
     const std::optional<DecodeLimits> limits = policy_->DecodeStreakLimits();
     if (!limits || pool_.free() < limits->free_blocks_min || in_flight_ > 1) return false;
-    // What a request leaves behind can let a waiting one in.
-    const bool waits = census_.waiting + census_.swapped + census_.arriving > 0;
-    if (streak_has_ends_ && (!limits->after_ends || waits)) return false;
+    if (streak_has_ends_ && (!limits->after_ends || SomebodyWaits())) return false;
     // A request that only prefills here ends with its prompt.
     if (DecodeStreak::Admits(latest) && (!limits->after_prompts || census_.prefill_only > 0)) {
       return false;
@@ -257,8 +255,14 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     streak_.OnReturned();
     const bool has_others = streak_.HasOthers(plan);
     if (finished.outcomes.empty() && streak_can_begin_ && !has_others) return CountReturned();
-    if (has_others) ApplyOthers(plan, finished);
-    EndMembers(finished);
+    if (has_others) {
+      ApplyWithOthers(plan, finished);
+    } else {
+      CloseForEnds();
+      for (const ItemOutcome& outcome : finished.outcomes) EndMember(sequences_[outcome.request]);
+    }
+    // What others leave behind can let a waiting request in.
+    if (!streak_can_begin_ || (has_others && SomebodyWaits())) EndStreak();
   } else {
     const bool goes_on = streak_can_begin_ && only_ends && !streak_.open();
     if (streak_.open() || !finished.outcomes.empty()) EndStreak();
@@ -274,34 +278,46 @@ void Engine::OnStepFinished(const StepFinished& finished) {
   if (traits_.defers_release) ReleaseCollected();
 }
 
-void Engine::ApplyOthers(const StepPlan& plan, const StepFinished& finished) {
+void Engine::ApplyWithOthers(const StepPlan& plan, const StepFinished& finished) {
   const std::span<Sequence* const> members = streak_.members();
+  others_.clear();
   std::size_t next = 0;
   for (const WorkItem& item : plan.work) {
     if (next < members.size() && members[next]->id == item.request) {
       ++next;
-      continue;
+    } else {
+      others_.push_back(item.request);
     }
-    const auto outcome =
-        std::ranges::find(finished.outcomes, item.request, &ItemOutcome::request);
-    ApplyOutcome(sequences_[item.request], item,
-                 outcome != finished.outcomes.end()
-                     ? *outcome
-                     : ItemOutcome{item.request, item.emits ? 1 : 0, FinishReason::kNone});
+  }
+  const auto is_member = [&](const ItemOutcome& outcome) {
+    return std::ranges::find(others_, outcome.request) == others_.end();
+  };
+  if (std::ranges::any_of(finished.outcomes, is_member)) CloseForEnds();
+  // In the order of the work, in which blocks are given back.
+  const ItemOutcome* outcome = finished.outcomes.data();
+  const ItemOutcome* const end = outcome + finished.outcomes.size();
+  auto other = others_.begin();
+  for (const WorkItem& item : plan.work) {
+    const bool has_outcome = outcome != end && outcome->request == item.request;
+    if (other != others_.end() && *other == item.request) {
+      ++other;
+      const ItemOutcome expected{item.request, item.emits ? 1 : 0, FinishReason::kNone};
+      ApplyOutcome(sequences_[item.request], item, has_outcome ? *outcome : expected);
+    } else if (has_outcome) {
+      EndMember(sequences_[item.request]);
+    }
+    outcome += has_outcome ? 1 : 0;
   }
 }
 
-void Engine::EndMembers(const StepFinished& finished) {
-  const StepId latest{Index(next_step_) - 1};
-  if (!streak_can_begin_) EndStreak();
-  for (const ItemOutcome& outcome : finished.outcomes) {
-    Sequence* const s = sequences_.Find(outcome.request);
-    if (s == nullptr || s->state == SequenceState::kFinished) continue;  // it was no member
-    streak_.Close(latest);
-    streak_has_ends_ = streak_can_begin_;
-    if (traits_.publishes_returned_tokens) PublishReturned(*s);
-    EndReturned(*s);
-  }
+void Engine::CloseForEnds() {
+  streak_.Close(StepId{Index(next_step_) - 1});
+  streak_has_ends_ = streak_can_begin_;
+}
+
+void Engine::EndMember(Sequence& s) {
+  if (traits_.publishes_returned_tokens) PublishReturned(s);
+  EndReturned(s);
 }
 
 void Engine::TakeKey(const BlockFilled& filled) {

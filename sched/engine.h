@@ -145,10 +145,15 @@ class Engine {
   // Lets the policy plan the step; false if there is nothing to do.
   [[nodiscard]] bool PlanByPolicy(StepBuilder& builder, StepPlan& plan);
   void EndStreak();
-  // Applies the items of a step that are not of members of the streak.
-  void ApplyOthers(const StepPlan& plan, const StepFinished& finished);
-  // Ends the members whose last token has returned, and with the first of them the streak.
-  void EndMembers(const StepFinished& finished);
+  [[nodiscard]] bool SomebodyWaits() const {
+    return census_.waiting + census_.swapped + census_.arriving > 0;
+  }
+  // Applies a returned step of the streak that has items of requests that are no members.
+  void ApplyWithOthers(const StepPlan& plan, const StepFinished& finished);
+  // Ends the streak before members end; another one may follow.
+  void CloseForEnds();
+  // A member's last token has returned.
+  void EndMember(Sequence& sequence);
   void TakeKey(const BlockFilled& filled);
   // Writes the plans of the part that are in flight now. `free_blocks`: before the part.
   void PlacePlans(const StreakPart& part, std::int32_t free_blocks);
@@ -177,7 +182,8 @@ class Engine {
   std::vector<Handover> handovers_;
   std::vector<Reservation> reservations_;
   DecodeStreak streak_;
-  StepPlan part_plan_;  // scratch of Continue
+  StepPlan part_plan_;             // scratch of Continue
+  std::vector<RequestId> others_;  // scratch of ApplyWithOthers
   // True if a streak can follow the latest plan, and nothing unexpected has happened since.
   bool streak_can_begin_ = false;
   // True if requests have ended since then, which counts as expected.

@@ -21,8 +21,8 @@ struct StreakPart {
   static constexpr std::int64_t kMomentsMax = 1024;
 
   struct Moment {
-    TimePoint now;
-    TimePoint started;           // of the step that returns
+    TimePoint now{};
+    TimePoint started{};         // of the step that returns
     std::size_t filled_end = 0;  // end of its range in `filled`
     // Of the step that is launched, set by the engine:
     std::size_t kv_end = 0;        // end of its range in `kv`

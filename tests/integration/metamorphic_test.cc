@@ -124,11 +124,11 @@ Account AccountOf(const Setting& setting, bool takes_streaks) {
   const TokenTime cost = CostOf(setting, traits);
   sim::SimWorld simulated(source, cost, OptionsOf(setting, traits));
   const KvPoolConfig kv = PoolOf(setting);
-  MetricsCollector metrics({.kv_blocks = kv.blocks});
+  MetricsCollector metrics({.goal = {}, .kv_blocks = kv.blocks});
   std::ostringstream rows;
   RequestRows requests(rows);
   RunListener* const listeners[] = {&metrics, &requests};
-  RequestTracker tracker({.kv_blocks = kv.blocks, .delivery = traits.delivery}, listeners);
+  RequestTracker tracker({kv.blocks, traits.delivery, {}}, listeners);
   PlanDigest digest;
   StreakCount count(takes_streaks);
   RunObserver* const observers[] = {&digest, &tracker, &count};
@@ -256,7 +256,9 @@ TEST_P(MetamorphicTest, StreaksInOnePieceGiveTheRunStepByStep) {
     EXPECT_EQ(steps.streak_steps, 0u);
     streak_steps += pieces.streak_steps;
   }
-  if (GetParam().name.starts_with("orca_request_1")) EXPECT_GT(streak_steps, 0u);
+  if (GetParam().name == "orca_request_1") {
+    EXPECT_GT(streak_steps, 0u);
+  }
 }
 
 TEST_P(MetamorphicTest, ARequestAfterTheEndChangesNothingBefore) {
