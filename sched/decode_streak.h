@@ -43,8 +43,8 @@ class DecodeStreak {
 
   [[nodiscard]] bool open() const { return !members_.empty(); }
 
-  // Begins after `plan`, the latest one; `reversals` as Policy::DecodeStreakReversals(). The members
-  // are the requests of the plan that go on: not those that have ended since, nor with
+  // Begins after `plan`, the latest one; `reversals` as Policy::DecodeStreakReversals(). The
+  // members are the requests of the plan that go on: not those that have ended since, nor with
   // limits.after_ends those whose last tokens are in flight. Without any, no streak begins.
   // REQUIRES: CanFollow(plan), or it is of a streak; no streak is open, no other step is in flight,
   // and nothing else has happened since.

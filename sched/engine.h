@@ -80,9 +80,7 @@ class Engine {
   // handled or planned since StreakStepsLeft(), and at most so many moments.
   void Continue(StreakPart& part);
   // The plan that was handed out last. REQUIRES: one was, and its step is in flight.
-  [[nodiscard]] const StepPlan& LatestPlan() const {
-    return PlanOf(StepId{Index(next_step_) - 1});
-  }
+  [[nodiscard]] const StepPlan& LatestPlan() const { return PlanOf(StepId{Index(next_step_) - 1}); }
 
   // When the engine must plan again even if nothing happens; kTimeNever if it need not.
   [[nodiscard]] TimePoint wake_at() const { return wake_at_; }
@@ -138,7 +136,7 @@ class Engine {
   void ReleaseBlocks(Sequence& sequence);
   void CloseIfDone(Sequence& sequence);
   void CheckPlan(const StepPlan& plan) const;
-  // What the plan says of the pool and of the requests.
+  // Writes the state of the pool and the number of requests into the plan.
   void WriteState(StepPlan& plan, std::int32_t free_blocks) const;
   // Plans the next step of a decode streak; false if the policy must decide.
   [[nodiscard]] bool PlanStreak(StepBuilder& builder, StepPlan& plan);

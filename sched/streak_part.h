@@ -24,7 +24,7 @@ struct StreakPart {
     TimePoint now{};
     TimePoint started{};         // of the step that returns
     std::size_t filled_end = 0;  // end of its range in `filled`
-    // Of the step that is launched, set by the engine:
+    // The engine sets what follows, of the step that is launched.
     std::size_t kv_end = 0;        // end of its range in `kv`
     std::int32_t free_blocks = 0;  // as in StepPlan
   };

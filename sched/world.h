@@ -25,9 +25,9 @@ class World {
   virtual void Launch(const StepPlan& plan) = 0;
 
   // Advance() and Launch() in one for up to `steps_max` steps of a decode streak: appends the
-  // moments at which nothing but the streak goes on, and the blocks that they fill, to `part`, which
-  // is empty. Without any (the default), Advance() must be called.
-  // REQUIRES: `latest` was launched last and repeats the plan before it, and no plan is due.
+  // moments at which nothing but the streak goes on, and the blocks that they fill, to `part`,
+  // which is empty. Without any (the default), Advance() must be called. REQUIRES: `latest` was
+  // launched last and repeats the plan before it, and no plan is due.
   virtual void Continue(const StepPlan& /*latest*/, std::int64_t /*steps_max*/,
                         StreakPart& /*part*/) {}
   // The engine has planned the steps of the part that the world began. Plans in flight lie where

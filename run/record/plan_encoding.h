@@ -166,7 +166,8 @@ void EncodeRareLists(const StepPlan& plan, Sink& sink) {
 
 inline bool PlanEncoder::Repeats(const StepPlan& plan) const {
   if (plan.repeats.is_set) return true;
-  if (plan.work.size() != ends_.size() || ends_.empty() || !encoding::HasOnlyRows(plan)) return false;
+  if (plan.work.size() != ends_.size() || ends_.empty() || !encoding::HasOnlyRows(plan))
+    return false;
   for (std::size_t i = 0; i < ends_.size(); ++i) {
     const std::uint64_t place = ends_[i] + (std::uint64_t{repeats_} << 32);
     if (encoding::PlaceWord(plan.work[i]) != place) return false;

@@ -141,7 +141,7 @@ void FastServePolicy::Plan(StepBuilder& step) {
 // whether the batch repeats.
 std::optional<DecodeLimits> FastServePolicy::DecodeStreakLimits() const {
   return repeats_.prepared && nobody_waits() ? std::optional(DecodeLimits{.asks_each_step = true})
-                                            : std::nullopt;
+                                             : std::nullopt;
 }
 
 bool FastServePolicy::ContinueDecodeStreak(StepBuilder& step) {

@@ -179,10 +179,10 @@ class Policy {
   // some of them, no request has arrived or left since, and its tokens have returned or the policy
   // overlaps its own steps. If that plan admitted requests or computed prompts, limits without
   // after_prompts promise nothing. It is also asked if requests of the plan have ended since, where
-  // limits without after_ends promise nothing. A value promises that Plan() would now decode the same requests
-  // in the order of DecodeStreakReversals(), take blocks for their next tokens only, and do nothing
-  // else; and that it would do so again after each such step while every request stays within the
-  // limits.
+  // limits without after_ends promise nothing. A value promises that Plan() would now decode the
+  // same requests in the order of DecodeStreakReversals(), take blocks for their next tokens only,
+  // and do nothing else; and that it would do so again after each such step while every request
+  // stays within the limits.
   //
   // Time: the promise holds however much time passes. A policy whose choice depends on time returns
   // nullopt while that can come to matter: while a request waits that could be admitted, or could

@@ -58,7 +58,7 @@ class SimWorld final : public World {
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
-  // Of one replica without drafts and links, ahead of the clock.
+  // Looks ahead in worlds of one replica without drafts, links and pace.
   void Continue(const StepPlan& latest, std::int64_t steps_max, StreakPart& part) override;
   void Transfer(const KvTransfer& transfer) override;
 
@@ -227,7 +227,7 @@ class SimWorld final : public World {
   std::vector<Event> arrivals_;  // of ArrivalsBefore
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
-  StepPlan repeated_;  // scratch of Continue
+  StepPlan repeated_;                               // scratch of Continue
   std::vector<std::size_t> places_;                 // scratch of FillInOrder
   std::vector<ReturnedStep> returned_;              // in this instant
   std::vector<std::vector<BlockKey>> prompt_keys_;  // of this instant's arrivals; reused

@@ -153,8 +153,8 @@ TEST_P(HostileWorldTest, SeparatePrefillAndDecodeLoseNothingAndDecideTheSameTwic
 }
 
 struct AskedCounts {
-  std::int64_t plans = 0;     // that the policy made itself
-  std::int64_t promises = 0;  // of decode streaks
+  std::int64_t plans = 0;          // that the policy made itself
+  std::int64_t promises = 0;       // of decode streaks
   std::int64_t free_promises = 0;  // of these: of steps that come in one piece
   std::int64_t moments = 0;        // steps that came so
 };
@@ -180,7 +180,8 @@ class AskedPolicy final : public Policy {
     std::optional<DecodeLimits> limits;
     if (promises_) limits = inner_->DecodeStreakLimits();
     counts_.promises += limits ? 1 : 0;
-    counts_.free_promises += limits && !limits->asks_each_step && inner_->DecodeStreakReversals().empty() ? 1 : 0;
+    counts_.free_promises +=
+        limits && !limits->asks_each_step && inner_->DecodeStreakReversals().empty() ? 1 : 0;
     return limits;
   }
   [[nodiscard]] std::span<const std::int32_t> DecodeStreakReversals() const override {

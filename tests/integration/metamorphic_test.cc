@@ -90,9 +90,9 @@ std::deque<SimulatedRun::Launched> StepsOf(const Setting& setting) {
   const PolicyTraits traits = TraitsOf(setting.policy.config);
   ListedSource source(setting.requests);
   const TokenTime cost = CostOf(setting, traits);
-  return std::move(SimulatedRun(source, cost, setting.policy.config, PoolOf(setting),
-                                OptionsOf(setting, traits))
-                       .launches);
+  return std::move(
+      SimulatedRun(source, cost, setting.policy.config, PoolOf(setting), OptionsOf(setting, traits))
+          .launches);
 }
 
 // Counts the steps of streaks that come in one piece, or refuses them.

@@ -146,10 +146,11 @@ bool HostileWorld::SomebodyComesOrGoesAt(TimePoint time) const {
 
 bool HostileWorld::IsExpected(const StepPlan& plan) const {
   return options_.drafts_max == 0 && std::ranges::all_of(plan.work, [&](const WorkItem& item) {
-    const Script& script = scripts_[Index(item.request)];
-    return item.emits && script.fate == Fate::kLive && script.emitted + 1 < script.output_tokens &&
-           script.prompt_tokens + script.emitted + 1 < options_.context_tokens;
-  });
+           const Script& script = scripts_[Index(item.request)];
+           return item.emits && script.fate == Fate::kLive &&
+                  script.emitted + 1 < script.output_tokens &&
+                  script.prompt_tokens + script.emitted + 1 < options_.context_tokens;
+         });
 }
 
 void HostileWorld::Run(const StepPlan& plan, const std::vector<std::int32_t>& accepted) {

@@ -43,9 +43,8 @@ using Words = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
 Words EncodingOf(const StepPlan& plan, PlanEncoder& encoder) {
   Words words;
-  encoder.Encode(plan, [&](std::uint64_t first, std::uint64_t second) {
-    words.emplace_back(first, second);
-  });
+  encoder.Encode(
+      plan, [&](std::uint64_t first, std::uint64_t second) { words.emplace_back(first, second); });
   return words;
 }
 
@@ -98,11 +97,17 @@ TEST(PlanEncodingTest, WritesAPlanAsARepetitionOnlyIfAllOfItRepeatsTheOneBefore)
       [](StepPlan& p) { std::swap(p.work[0], p.work[1]); },
       [](StepPlan& p) { p.padding_rows.clear(); },
       [](StepPlan& p) { p.admitted = {R(3)}; },
-      [](StepPlan& p) { p.preempted = {{R(2), Preemption::How::kRecompute}}; },
+      [](StepPlan& p) {
+        p.preempted = {{R(2), Preemption::How::kRecompute}};
+      },
       [](StepPlan& p) { p.resumed = {R(3)}; },
       [](StepPlan& p) { p.released = {R(9)}; },
-      [](StepPlan& p) { p.rejected = {{R(10), RejectReason::kTooLongForModel}}; },
-      [](StepPlan& p) { p.hits = {{R(1), 16}}; },
+      [](StepPlan& p) {
+        p.rejected = {{R(10), RejectReason::kTooLongForModel}};
+      },
+      [](StepPlan& p) {
+        p.hits = {{R(1), 16}};
+      },
   };
   for (std::size_t i = 0; i < changes.size(); ++i) {
     StepPlan plan = RepeatedPlan();
