@@ -69,6 +69,7 @@ class DecodeSet {
   // OnlyDecodes().
   void Repeat() {
     in_flight_.PushBack(in_flight_.PopFront());
+    newcomers_ = 0;
     ++steps_;
   }
 

@@ -197,11 +197,10 @@ class Policy {
   // Asked together with DecodeStreakLimits(). Valid until the next call.
   [[nodiscard]] virtual std::span<const std::int32_t> DecodeStreakReversals() const { return {}; }
 
-  // Asked before each repeated step, if its blocks are free or limits.makes_room; not before all of
-  // them without limits.asks_each_step. The policy does
-  // what Plan() would do beside the decodes: it updates its own state and makes room in its prefix
-  // tree. True: the step takes place. False, with nothing changed: the promise ends, and Plan() is
-  // called.
+  // Asked before each repeated step, if its blocks are free or limits.makes_room; a simulation
+  // skips the call unless limits.asks_each_step. The policy does what Plan() would do beside the
+  // decodes: it updates its own state and makes room in its prefix tree. True: the step takes
+  // place. False, with nothing changed: the promise ends, and Plan() is called.
   [[nodiscard]] virtual bool ContinueDecodeStreak(StepBuilder& /*step*/) { return true; }
 
   // True if the latest call planned nothing because the requests that can run were not yet due in

@@ -153,8 +153,7 @@ class SimWorld final : public World {
     return std::min(steps_.next_time(), transfers_.next_time());
   }
   // Computes when the step runs and returns, and adds it to the queue as `launched`, which may hold
-  // its plan only later.
-  // Returns when it starts.
+  // its plan only later. Returns when the step starts.
   TimePoint Run(const StepPlan& plan, Replica& replica, const StepPlan* launched);
   void SetUpReplicas(const StepCost& cost);
   void ReturnResults();
@@ -179,9 +178,7 @@ class SimWorld final : public World {
   void EmitVerified(const WorkItem& item, HiddenRequest& hidden);
   // Emits the tokens of a step that gives one to each member or to none, in batch order.
   void EmitToMembers(const StepPlan& plan, Replica& replica, bool to_all);
-  // Reports the blocks of members that are full, in batch order.
-  void FillBlocks(const StepPlan& plan, const Decodes& decodes);
-  // Likewise if the places that the members
+  // Reports the blocks of members that are full, in batch order, if the places that the members
   // had in an earlier step tell it; otherwise does nothing and returns false.
   [[nodiscard]] bool FillInOrder(const StepPlan& plan, const Decodes& decodes);
   void Join(RequestId id, HiddenRequest& hidden, std::int32_t replica);

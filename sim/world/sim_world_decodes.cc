@@ -30,10 +30,7 @@ void SimWorld::Continue(const StepPlan& latest, std::int64_t steps_max, StreakPa
     now_ = time;
     const RunningStep step = steps_.Pop();
     decodes.set.Repeat();
-    if (!decodes.filling.empty()) {
-      decodes.tick = decodes.TickAfter(1);
-      FillBlocks(*step.plan, decodes);
-    }
+    EmitToMembers(*step.plan, replica, /*to_all=*/true);
     if (replica.forgets_stale_tokens) {
       replica.stale.Returned();
       replica.stale.Launched(*step.plan);
@@ -44,17 +41,6 @@ void SimWorld::Continue(const StepPlan& latest, std::int64_t steps_max, StreakPa
     part.moments.push_back({.now = now_, .started = step.started, .filled_end = filled_.size()});
   }
   part.filled.swap(filled_);
-}
-
-void SimWorld::FillBlocks(const StepPlan& plan, const Decodes& decodes) {
-  const std::vector<RequestId>& full = decodes.filling[static_cast<std::size_t>(decodes.tick)];
-  if (full.empty() || FillInOrder(plan, decodes)) return;
-  std::int32_t place = -1;
-  for (const WorkItem& item : plan.work) {
-    HiddenRequest& hidden = hidden_requests_[item.request];
-    hidden.place = ++place;
-    if (hidden.fill_tick == decodes.tick) FillBlock(item.request, hidden);
-  }
 }
 
 void SimWorld::EmitToMembers(const StepPlan& plan, Replica& replica, bool to_all) {

@@ -110,7 +110,7 @@ class StreakCount final : public RunObserver {
   bool takes_;
 };
 
-// What metrics and digest say of a run.
+// The digest of a run and its metrics.
 struct Account {
   std::string digest;
   std::string requests;  // as in requests.csv

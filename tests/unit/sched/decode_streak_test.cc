@@ -114,7 +114,7 @@ TEST_F(DecodeStreakTest, PlansSeveralStepsInOnePiece) {
   Step();
   EXPECT_EQ(engine_.StreakStepsLeft(), 0);  // nothing is in flight
   const StepPlan second = *engine_.PlanStep(kTimeZero);
-  // Of 9 tokens, the prefill gave one and step 2 will give one.
+  // The prefill gave one of 9 tokens, and step 2 will give one.
   EXPECT_EQ(engine_.StreakStepsLeft(), 7);
   StreakPart part;
   for (int i = 1; i <= 3; ++i) part.moments.push_back({.now = TimePoint{Duration{i}}});
