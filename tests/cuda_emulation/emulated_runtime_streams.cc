@@ -38,9 +38,9 @@ EventPointer FindEvent(cudaEvent_t handle) {
 cudaError_t Record(const EventPointer& event, const StreamPointer& stream) {
   auto recording = std::make_shared<Recording>();
   recording->stream = stream;
-  const Operation operation = [recording] {
+  const Operation operation = [recording, device = stream->device] {
     const std::lock_guard lock(recording->mutex);
-    recording->time = std::chrono::steady_clock::now();
+    recording->time = BusyTime(device);
     recording->done = true;
   };
   if (const cudaError_t error = Submit(stream, operation)) return error;
@@ -254,7 +254,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
       return cudaErrorInvalidResourceHandle;
     }
     const std::scoped_lock both(first->recording->mutex);
-    std::chrono::steady_clock::time_point until = first->recording->time;
+    std::chrono::nanoseconds until = first->recording->time;
     if (!first->recording->done) return cudaErrorNotReady;
     if (last->recording != first->recording) {
       const std::scoped_lock other(last->recording->mutex);

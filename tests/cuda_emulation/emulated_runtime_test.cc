@@ -2,8 +2,10 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -11,6 +13,16 @@
 
 namespace twin::cuda_emulation {
 namespace {
+
+void TakeCpuTime(std::chrono::nanoseconds time) {
+  const auto taken = [] {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec};
+  };
+  const std::chrono::nanoseconds end = taken() + time;
+  while (taken() < end) continue;
+}
 
 class EmulatedRuntimeTest : public testing::Test {
  protected:
@@ -103,20 +115,32 @@ TEST_F(EmulatedRuntimeTest, TheDefaultStreamWaitsForBlockingStreamsAndNotForOthe
   EXPECT_EQ(OnDevice(), 2);
 }
 
-TEST_F(EmulatedRuntimeTest, ElapsedTimeIsBetweenEventsThatHaveHappened) {
+TEST_F(EmulatedRuntimeTest, ElapsedTimeIsTheCpuTimeOfOperationsBetweenEventsThatHaveHappened) {
   cudaEvent_t end = nullptr;
   ASSERT_EQ(cudaEventCreate(&end), cudaSuccess);
   float milliseconds = -1;
   EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, end), cudaErrorInvalidResourceHandle);
   ASSERT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
-  ASSERT_EQ(
-      EnqueueOnStream(stream_, [] { std::this_thread::sleep_for(std::chrono::milliseconds(3)); }),
-      cudaSuccess);
+  ASSERT_EQ(EnqueueOnStream(stream_, [] { TakeCpuTime(std::chrono::milliseconds(3)); }),
+            cudaSuccess);
   ASSERT_EQ(cudaEventRecord(end, stream_), cudaSuccess);
   EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, end), cudaErrorNotReady);
   ASSERT_EQ(cudaEventSynchronize(end), cudaSuccess);
   ASSERT_EQ(cudaEventElapsedTime(&milliseconds, event_, end), cudaSuccess);
   EXPECT_GE(milliseconds, 3);
+}
+
+TEST_F(EmulatedRuntimeTest, ElapsedTimeHoldsNoneInWhichTheDeviceDidNotCompute) {
+  cudaEvent_t end = nullptr;
+  ASSERT_EQ(cudaEventCreate(&end), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
+  const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  ASSERT_EQ(EnqueueOnStream(stream_, sleep), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(end, stream_), cudaSuccess);
+  ASSERT_EQ(cudaEventSynchronize(end), cudaSuccess);
+  float milliseconds = -1;
+  ASSERT_EQ(cudaEventElapsedTime(&milliseconds, event_, end), cudaSuccess);
+  EXPECT_LT(milliseconds, 50);
 }
 
 TEST_F(EmulatedRuntimeTest, AGraphRepeatsWhatWasCapturedOnTheMemoryOfNow) {

@@ -1,8 +1,67 @@
 #include "tests/cuda_emulation/emulated_stream.h"
 
+#include <ctime>
+#include <map>
+#include <mutex>
 #include <utility>
 
 namespace twin::cuda_emulation {
+namespace {
+
+using std::chrono::nanoseconds;
+
+class BusyTimes {
+ public:
+  void Add(int device, nanoseconds time) {
+    const std::lock_guard lock(mutex_);
+    times_[device] += time;
+  }
+  [[nodiscard]] nanoseconds Of(int device) {
+    const std::lock_guard lock(mutex_);
+    return times_[device];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, nanoseconds> times_;
+};
+
+BusyTimes& TheBusyTimes() {
+  static BusyTimes times;
+  return times;
+}
+
+nanoseconds CpuTimeOfThread() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds{time.tv_sec} + nanoseconds{time.tv_nsec};
+}
+
+// Adds the CPU time of its lifetime to a device, less what others on the same thread have added
+// meanwhile: a wait for another stream carries out that stream's operations.
+class BusyScope {
+ public:
+  explicit BusyScope(int device) : device_(device), begin_(NotYetAdded()) {}
+  ~BusyScope() {
+    const nanoseconds own = NotYetAdded() - begin_;
+    added_ += own;
+    TheBusyTimes().Add(device_, own);
+  }
+  BusyScope(const BusyScope&) = delete;
+  BusyScope& operator=(const BusyScope&) = delete;
+
+ private:
+  static nanoseconds NotYetAdded() { return CpuTimeOfThread() - added_; }
+
+  static thread_local nanoseconds added_;
+  int device_;
+  nanoseconds begin_;
+};
+thread_local nanoseconds BusyScope::added_{0};
+
+}  // namespace
+
+nanoseconds BusyTime(int device) { return TheBusyTimes().Of(device); }
 
 std::uint64_t Stream::Enqueue(Operation operation) {
   const std::lock_guard lock(mutex_);
@@ -32,8 +91,11 @@ void Stream::DrainTo(std::uint64_t number) {
     if (operation.is_kernel && completed_ + 1 < number) start_next = waiting_.front().start;
     busy_ = true;
     lock.unlock();
-    if (start_next) rest = start_next();
-    run();
+    {
+      const BusyScope busy(device);
+      if (start_next) rest = start_next();
+      run();
+    }
     lock.lock();
     busy_ = false;
     ++completed_;

@@ -57,13 +57,18 @@ class Stream {
 
 using StreamPointer = std::shared_ptr<Stream>;
 
+// The CPU time that the operations of a device's streams have taken. Events record it, so other
+// programs of the machine do not lengthen the times between them. Time in which the device has
+// nothing to do does not count.
+std::chrono::nanoseconds BusyTime(int device);
+
 // One cudaEventRecord.
 struct Recording {
   std::weak_ptr<Stream> stream;  // destroyed behind its last operation
   std::uint64_t number = 0;      // of the operation that records
   std::mutex mutex;
   bool done = false;
-  std::chrono::steady_clock::time_point time;
+  std::chrono::nanoseconds time{0};  // BusyTime of the stream's device
 
   void Wait() {
     if (const StreamPointer alive = stream.lock()) alive->DrainTo(number);
