@@ -3,12 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
+#include "config/servers/server.h"
+#include "core/check.h"
 #include "core/dtype.h"
 #include "core/model_spec.h"
 #include "core/number_text.h"
@@ -48,6 +52,13 @@ inline std::string CheckpointArgument(const LaunchSettings& settings, bool conve
   if (settings.weight_dtype == DType::kInt8) return "\"$INT8_CHECKPOINT\"";
   if (settings.weight_dtype == DType::kFp8 && !converts_fp8) return "\"$FP8_CHECKPOINT\"";
   return QuotedForShell(settings.checkpoint);
+}
+
+// The flag of a setting. REQUIRES: there is one.
+inline std::string_view FlagOf(std::span<const ServerFlag> flags, FlagSetting setting) {
+  const auto found = std::ranges::find(flags, setting, &ServerFlag::setting);
+  CHECK(found != flags.end());
+  return found->flag;
 }
 
 // Returns " FLAG VALUE" for a setting that is set, else an empty text.

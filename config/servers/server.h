@@ -69,10 +69,35 @@ struct ServerSettings {
   std::array<std::string_view, kServerSettingCount> fields;  // empty: there is no such setting
 };
 
+// Settings of the command line that starts a server.
+enum class FlagSetting : std::uint8_t {
+  kTensorParallel,
+  kPipelineParallel,
+  kReplicas,
+  kWeightFormat,
+  kKvFormat,
+  kMemoryShare,
+  kTokenBudget,
+  kMaxNumSeqs,
+  kMaxModelLen,
+  kMaxBatchTotalTokens,
+  kWaitingServedRatio,
+  kMaxConcurrentRequests,
+  kSchedulePolicy,
+  kPrefixCaching,  // without a value, as the next
+  kNoPrefixCaching,
+};
+
+struct ServerFlag {
+  std::string_view flag;
+  FlagSetting setting;
+};
+
 struct LaunchSettings;
 
 struct Server {
   std::string_view family;                // of its names
+  std::string_view title;                 // as its makers write it
   std::span<const ServerPreset> presets;  // oldest first
   double boundary_log_sd = 0.3;  // of boundaries that were not recorded, of their logarithm
 
@@ -88,6 +113,8 @@ struct Server {
   std::optional<PositionRule> (*find_position_rule)(std::string_view policy,
                                                     const std::optional<ServerName>& name);
   std::span<const ServerSettings> settings;  // by policy
+  // Flags of its command line, which `launch_command` writes and `twinserve run` takes.
+  std::span<const ServerFlag> flags;
   std::string (*launch_command)(const LaunchSettings& settings);
 };
 

@@ -33,24 +33,16 @@ const Server* FindFamily(std::string_view family) {
   return found == kServers.end() ? nullptr : *found;
 }
 
-// Says why none of the presets, whose names are `names`, stands for `server`.
-std::string WhyRefused(const std::string& server, std::span<const std::string_view> names) {
-  const std::optional<ServerName> asked = ParseServerName(server);
-  const Server* const family = asked ? FindFamily(asked->family) : nullptr;
-  if (family == nullptr) {
-    return fmt::format("unknown server '{}'; nearest: {}", server, NearestNames(server, names));
-  }
-  if (!asked->version) return fmt::format("\"{}\" names no version", server);
-  return fmt::format("\"{}\" is older than {}, the oldest that is known", server,
-                     family->presets.front().name);
+std::vector<std::string_view> PresetNames() {
+  std::vector<std::string_view> names;
+  for (const ServerPreset& preset : ServerPresets()) names.push_back(preset.name);
+  return names;
 }
 
 [[noreturn]] void Refuse(const std::string& server) {
-  std::vector<std::string_view> names;
-  for (const ServerPreset& preset : ServerPresets()) names.push_back(preset.name);
   throw InputError(
       InputError::Kind::kUsage, "system.server",
-      fmt::format("{}; allowed: {}", WhyRefused(server, names), fmt::join(names, ", ")));
+      fmt::format("{}; allowed: {}", WhyNoServer(server), fmt::join(PresetNames(), ", ")));
 }
 
 void FillBoundary(const ListedServer& server, const Parallelism& parallelism,
@@ -100,6 +92,27 @@ std::vector<ServerPreset> ServerPresets() {
     presets.insert(presets.end(), server->presets.begin(), server->presets.end());
   }
   return presets;
+}
+
+std::span<const Server* const> Servers() { return kServers; }
+
+std::string WhyNoServer(const std::string& name) {
+  const std::optional<ServerName> asked = ParseServerName(name);
+  const Server* const family = asked ? FindFamily(asked->family) : nullptr;
+  if (family == nullptr) {
+    return fmt::format("unknown server '{}'; nearest: {}", name, NearestNames(name, PresetNames()));
+  }
+  if (!asked->version) return fmt::format("\"{}\" names no version", name);
+  return fmt::format("\"{}\" is older than {}, the oldest that is known", name,
+                     family->presets.front().name);
+}
+
+std::optional<std::string_view> NewestOfServer(std::string_view name) {
+  const std::optional<ServerName> asked = ParseServerName(name);
+  if (!asked || asked->version) return std::nullopt;
+  const Server* const server = FindFamily(asked->family);
+  if (server == nullptr) return std::nullopt;
+  return server->presets.back().name;
 }
 
 std::optional<ListedServer> FindServer(std::string_view name) {

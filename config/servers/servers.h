@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,17 @@ struct ListedServer {
 // the newest preset of no newer version. nullopt if no preset fits the family and version, or if
 // the name is not understood.
 std::optional<ListedServer> FindServer(std::string_view name);
+
+// All servers.
+std::span<const Server* const> Servers();
+
+// Says in one line why FindServer(name) is nullopt: an unknown server with the nearest names, a
+// name without a version, or a version before the first listed one. REQUIRES: it is.
+std::string WhyNoServer(const std::string& name);
+
+// The newest listed release of the server that `name` means, which has no version; nullopt for any
+// other name.
+std::optional<std::string_view> NewestOfServer(std::string_view name);
 
 // The policy of a listed server; empty for other names.
 std::string_view FindServerPolicy(std::string_view server);

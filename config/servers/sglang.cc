@@ -86,26 +86,43 @@ constexpr ServerSettings kSglangSettings[] = {{"sglang",
                                                {"chunked_prefill_size", "max_running_requests",
                                                 "context_length", "", "", "schedule_policy"}}};
 
+constexpr ServerFlag kSglangFlags[] = {{"--tp-size", FlagSetting::kTensorParallel},
+                                       {"--pp-size", FlagSetting::kPipelineParallel},
+                                       {"--dp-size", FlagSetting::kReplicas},
+                                       {"--quantization", FlagSetting::kWeightFormat},
+                                       {"--kv-cache-dtype", FlagSetting::kKvFormat},
+                                       {"--mem-fraction-static", FlagSetting::kMemoryShare},
+                                       {"--chunked-prefill-size", FlagSetting::kTokenBudget},
+                                       {"--max-running-requests", FlagSetting::kMaxNumSeqs},
+                                       {"--context-length", FlagSetting::kMaxModelLen},
+                                       {"--schedule-policy", FlagSetting::kSchedulePolicy},
+                                       {"--disable-radix-cache", FlagSetting::kNoPrefixCaching}};
+
 std::string SglangCommand(const LaunchSettings& settings) {
-  std::string command =
-      fmt::format("python -m sglang.launch_server --model-path {} --tp-size {}",
-                  CheckpointArgument(settings, true), settings.parallelism.tensor);
-  if (settings.weight_dtype == DType::kFp8) command += " --quantization fp8";
-  command += FlagArgument("--chunked-prefill-size", settings.token_budget);
-  command += FlagArgument("--max-running-requests", settings.max_num_seqs);
-  command += FlagArgument("--schedule-policy", settings.schedule_policy);
-  command += fmt::format(" --context-length {}", settings.context_tokens);
-  return command + FlagArgument("--mem-fraction-static", settings.gpu_memory_utilization);
+  const auto flag = [](FlagSetting setting) { return FlagOf(kSglangFlags, setting); };
+  std::string command = fmt::format(
+      "python -m sglang.launch_server --model-path {} {} {}", CheckpointArgument(settings, true),
+      flag(FlagSetting::kTensorParallel), settings.parallelism.tensor);
+  if (settings.weight_dtype == DType::kFp8) {
+    command += fmt::format(" {} fp8", flag(FlagSetting::kWeightFormat));
+  }
+  command += FlagArgument(flag(FlagSetting::kTokenBudget), settings.token_budget);
+  command += FlagArgument(flag(FlagSetting::kMaxNumSeqs), settings.max_num_seqs);
+  command += FlagArgument(flag(FlagSetting::kSchedulePolicy), settings.schedule_policy);
+  command += fmt::format(" {} {}", flag(FlagSetting::kMaxModelLen), settings.context_tokens);
+  return command + FlagArgument(flag(FlagSetting::kMemoryShare), settings.gpu_memory_utilization);
 }
 
 }  // namespace
 
 const Server kSglangServer = {.family = "sglang",
+                              .title = "SGLang",
                               .presets = kSglangPresets,
                               .fill_defaults = FillSglang,
                               .find_host = FindSglangHost,
                               .find_position_rule = FindSglangPositions,
                               .settings = kSglangSettings,
+                              .flags = kSglangFlags,
                               .launch_command = SglangCommand};
 
 }  // namespace twin

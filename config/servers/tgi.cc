@@ -92,29 +92,48 @@ constexpr ServerSettings kTgiSettings[] = {
      false,
      {"max_batch_prefill_tokens", "", "max_total_tokens", "max_batch_total_tokens"}}};
 
+constexpr ServerFlag kTgiFlags[] = {
+    {"--num-shard", FlagSetting::kTensorParallel},
+    {"--quantize", FlagSetting::kWeightFormat},
+    {"--kv-cache-dtype", FlagSetting::kKvFormat},
+    {"--cuda-memory-fraction", FlagSetting::kMemoryShare},
+    {"--max-batch-prefill-tokens", FlagSetting::kTokenBudget},
+    {"--max-batch-size", FlagSetting::kMaxNumSeqs},
+    {"--max-total-tokens", FlagSetting::kMaxModelLen},
+    {"--max-batch-total-tokens", FlagSetting::kMaxBatchTotalTokens},
+    {"--waiting-served-ratio", FlagSetting::kWaitingServedRatio},
+    {"--max-concurrent-requests", FlagSetting::kMaxConcurrentRequests}};
+
 std::string TgiCommand(const LaunchSettings& settings) {
-  std::string command =
-      fmt::format("text-generation-launcher --model-id {} --num-shard {}",
-                  CheckpointArgument(settings, true), settings.parallelism.tensor);
-  if (settings.weight_dtype == DType::kFp8) command += " --quantize fp8";
-  command += FlagArgument("--max-batch-prefill-tokens", settings.token_budget);
-  command += FlagArgument("--max-batch-total-tokens", settings.max_batch_total_tokens);
-  command += FlagArgument("--max-batch-size", settings.max_num_seqs);
-  command += FlagArgument("--waiting-served-ratio", settings.waiting_served_ratio);
+  const auto flag = [](FlagSetting setting) { return FlagOf(kTgiFlags, setting); };
+  std::string command = fmt::format(
+      "text-generation-launcher --model-id {} {} {}", CheckpointArgument(settings, true),
+      flag(FlagSetting::kTensorParallel), settings.parallelism.tensor);
+  if (settings.weight_dtype == DType::kFp8) {
+    command += fmt::format(" {} fp8", flag(FlagSetting::kWeightFormat));
+  }
+  command += FlagArgument(flag(FlagSetting::kTokenBudget), settings.token_budget);
+  command += FlagArgument(flag(FlagSetting::kMaxBatchTotalTokens), settings.max_batch_total_tokens);
+  command += FlagArgument(flag(FlagSetting::kMaxNumSeqs), settings.max_num_seqs);
+  command += FlagArgument(flag(FlagSetting::kWaitingServedRatio), settings.waiting_served_ratio);
   const std::int64_t longest = settings.context_tokens;
-  command += fmt::format(" --max-input-tokens {} --max-total-tokens {}", longest - 1, longest);
-  command += FlagArgument("--cuda-memory-fraction", settings.gpu_memory_utilization);
-  return command + FlagArgument("--max-concurrent-requests", settings.max_concurrent_requests);
+  command += fmt::format(" --max-input-tokens {} {} {}", longest - 1,
+                         flag(FlagSetting::kMaxModelLen), longest);
+  command += FlagArgument(flag(FlagSetting::kMemoryShare), settings.gpu_memory_utilization);
+  return command +
+         FlagArgument(flag(FlagSetting::kMaxConcurrentRequests), settings.max_concurrent_requests);
 }
 
 }  // namespace
 
 const Server kTgiServer = {.family = "tgi",
+                           .title = "TGI",
                            .presets = kTgiPresets,
                            .fill_defaults = FillTgi,
                            .find_host = FindTgiHost,
                            .find_position_rule = FindTgiPositions,
                            .settings = kTgiSettings,
+                           .flags = kTgiFlags,
                            .launch_command = TgiCommand};
 
 }  // namespace twin

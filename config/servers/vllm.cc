@@ -162,17 +162,34 @@ constexpr ServerSettings kVllmSettings[] = {
     {"vllm_v0", true, {"max_num_batched_tokens", "max_num_seqs", "max_model_len"}},
     {"vllm_v1", true, {"max_num_batched_tokens", "max_num_seqs", "max_model_len"}}};
 
+constexpr ServerFlag kVllmFlags[] = {{"--tensor-parallel-size", FlagSetting::kTensorParallel},
+                                     {"--pipeline-parallel-size", FlagSetting::kPipelineParallel},
+                                     {"--data-parallel-size", FlagSetting::kReplicas},
+                                     {"--quantization", FlagSetting::kWeightFormat},
+                                     {"--kv-cache-dtype", FlagSetting::kKvFormat},
+                                     {"--gpu-memory-utilization", FlagSetting::kMemoryShare},
+                                     {"--max-num-batched-tokens", FlagSetting::kTokenBudget},
+                                     {"--max-num-seqs", FlagSetting::kMaxNumSeqs},
+                                     {"--max-model-len", FlagSetting::kMaxModelLen},
+                                     {"--enable-prefix-caching", FlagSetting::kPrefixCaching},
+                                     {"--no-enable-prefix-caching", FlagSetting::kNoPrefixCaching}};
+
 std::string VllmCommand(const LaunchSettings& settings) {
+  const auto flag = [](FlagSetting setting) { return FlagOf(kVllmFlags, setting); };
   std::string command =
-      fmt::format("vllm serve {} --tensor-parallel-size {}", CheckpointArgument(settings, true),
-                  settings.parallelism.tensor);
-  if (settings.parallelism.pipeline > 1)
-    command += fmt::format(" --pipeline-parallel-size {}", settings.parallelism.pipeline);
-  if (settings.weight_dtype == DType::kFp8) command += " --quantization fp8";
-  command += FlagArgument("--max-num-batched-tokens", settings.token_budget);
-  command += FlagArgument("--max-num-seqs", settings.max_num_seqs);
-  command += fmt::format(" --max-model-len {}", settings.context_tokens);
-  command += FlagArgument("--gpu-memory-utilization", settings.gpu_memory_utilization);
+      fmt::format("vllm serve {} {} {}", CheckpointArgument(settings, true),
+                  flag(FlagSetting::kTensorParallel), settings.parallelism.tensor);
+  if (settings.parallelism.pipeline > 1) {
+    command +=
+        fmt::format(" {} {}", flag(FlagSetting::kPipelineParallel), settings.parallelism.pipeline);
+  }
+  if (settings.weight_dtype == DType::kFp8) {
+    command += fmt::format(" {} fp8", flag(FlagSetting::kWeightFormat));
+  }
+  command += FlagArgument(flag(FlagSetting::kTokenBudget), settings.token_budget);
+  command += FlagArgument(flag(FlagSetting::kMaxNumSeqs), settings.max_num_seqs);
+  command += fmt::format(" {} {}", flag(FlagSetting::kMaxModelLen), settings.context_tokens);
+  command += FlagArgument(flag(FlagSetting::kMemoryShare), settings.gpu_memory_utilization);
   // Prefill and decode replicas take the same option: the proxy in front of them decides who
   // prefills.
   if (settings.separates_prefill)
@@ -183,12 +200,14 @@ std::string VllmCommand(const LaunchSettings& settings) {
 }  // namespace
 
 const Server kVllmServer = {.family = "vllm",
+                            .title = "vLLM",
                             .presets = kVllmPresets,
                             .boundary_log_sd = 0.2,
                             .fill_defaults = FillVllm,
                             .find_host = FindVllmHost,
                             .find_position_rule = FindVllmPositions,
                             .settings = kVllmSettings,
+                            .flags = kVllmFlags,
                             .launch_command = VllmCommand};
 
 std::optional<ServerDecisions> DecisionsOfServer(std::string_view name) {

@@ -5,7 +5,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -429,6 +432,23 @@ TEST(ServerPresetsTest, AVersionBeforeTheFirstListedOneIsRefused) {
   refusal("vllm", "\"vllm\" names no version");
   refusal("vllm-0.x", "unknown server 'vllm-0.x'; nearest: vllm-0.");
   refusal("vllm-0.99999999999", "unknown server");
+}
+
+TEST(ServerNamesTest, AServerWithoutAVersionHasANewestRelease) {
+  EXPECT_EQ(NewestOfServer("vLLM"), "vllm-0.33.0");
+  EXPECT_EQ(NewestOfServer("text-generation-inference"), "tgi-3.3.7");
+  EXPECT_EQ(NewestOfServer("vLLM 0.15.1"), std::nullopt);
+  EXPECT_EQ(NewestOfServer("ollama"), std::nullopt);
+}
+
+TEST(ServerNamesTest, NoServerHasTwoMeaningsForAFlag) {
+  for (const Server* const server : Servers()) {
+    std::set<std::string_view> flags;
+    for (const ServerFlag& flag : server->flags) {
+      EXPECT_TRUE(flags.insert(flag.flag).second) << flag.flag;
+    }
+    EXPECT_FALSE(server->title.empty());
+  }
 }
 
 }  // namespace
