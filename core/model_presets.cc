@@ -173,11 +173,9 @@ void ApplyFamily(Family family, ModelSpec& model) {
 
 [[noreturn]] void RefuseModel(std::string_view name) {
   const std::string nearest = "nearest: " + NearestNames(name, kNames);
-  const std::string_view bare = name.substr(name.rfind('/') + 1);  // without an organisation
-  for (const NotDescribed& model : kNotDescribed) {
-    if (!EqualsIgnoringSeparators(bare.substr(0, model.name.size()), model.name)) continue;
+  if (const std::string_view why = WhyNotDescribed(name); !why.empty()) {
     throw InputError(InputError::Kind::kUsage, "model",
-                     "'" + std::string(name) + "' has no preset, as " + std::string(model.why) +
+                     "'" + std::string(name) + "' has no preset, as " + std::string(why) +
                          ", which a model's shape cannot say; " + nearest);
   }
   throw InputError(InputError::Kind::kUsage, "model",
@@ -185,6 +183,14 @@ void ApplyFamily(Family family, ModelSpec& model) {
 }
 
 }  // namespace
+
+std::string_view WhyNotDescribed(std::string_view name) {
+  const std::string_view bare = name.substr(name.rfind('/') + 1);
+  for (const NotDescribed& model : kNotDescribed) {
+    if (EqualsIgnoringSeparators(bare.substr(0, model.name.size()), model.name)) return model.why;
+  }
+  return {};
+}
 
 ModelSpec ModelPreset(std::string_view name) {
   const auto* shape = std::ranges::find_if(

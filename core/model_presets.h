@@ -14,6 +14,10 @@ namespace twin {
 // cannot describe, with the reason.
 ModelSpec ModelPreset(std::string_view name);
 
+// Why a ModelSpec cannot describe a public model that people ask for, by its name with or without
+// the organisation; empty for any other name.
+std::string_view WhyNotDescribed(std::string_view name);
+
 // All known names, grouped by family, in a fixed order.
 std::span<const std::string_view> ModelPresetNames();
 

@@ -69,6 +69,17 @@ bool IsRelated(std::string_view name, std::string_view preset) {
   return false;
 }
 
+// The word that says a size: "8b" of "llama-3.1-8b-instruct", "8x7b" of "mixtral-8x7b"; empty if
+// there is none.
+std::string_view SizeOf(std::string_view name) {
+  while (!name.empty()) {
+    const std::string_view word = name.substr(0, name.find('-'));
+    if (word.ends_with('b') && word.front() >= '0' && word.front() <= '9') return word;
+    name.remove_prefix(std::min(word.size() + 1, name.size()));
+  }
+  return {};
+}
+
 // The text "; the nearest preset is ..."; empty if no preset is related.
 std::string NearestPresets(std::string_view name) {
   std::string_view longest;
@@ -178,6 +189,19 @@ std::string_view FindCheckpointPreset(std::string_view path) {
     if (std::ranges::any_of(kCheckpoints, is_checkpoint)) return preset;
   }
   return {};
+}
+
+std::string NearestModels(std::string_view model) {
+  const std::string name = LowerCaseEnd(model, 1);
+  std::vector<std::string_view> related;
+  std::vector<std::string_view> of_size;
+  for (const std::string_view preset : ModelPresetNames()) {
+    if (!IsRelated(name, preset)) continue;
+    related.push_back(preset);
+    if (SizeOf(preset) == SizeOf(name)) of_size.push_back(preset);
+  }
+  if (!of_size.empty()) return NearestNames(name, of_size);
+  return related.empty() ? NearestNames(name, ModelPresetNames()) : NearestNames(name, related);
 }
 
 std::string NoSuchModel(std::string_view path) {

@@ -25,6 +25,10 @@ std::string_view FindCheckpointPreset(std::string_view path);
 ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype);
 ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype);
 
+// Up to three presets whose names are nearest to `model`, as NearestNames() writes them: of its
+// family and size if there are any ("8b"), else of its family, else of all.
+std::string NearestModels(std::string_view model);
+
 // Message for a path that does not exist: that no preset has this name, how to download the
 // config.json of a model on huggingface.co, and "the nearest preset is qwen3-14b" for
 // "Qwen/Qwen3-14B-AWQ", or up to three presets of the same family, if there are any.

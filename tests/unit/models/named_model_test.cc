@@ -54,6 +54,11 @@ TEST(NamedModelTest, ACheckpointOfAnotherShapeIsNoPreset) {
   EXPECT_EQ(FindCheckpointPreset(""), "");
 }
 
+TEST(NamedModelTest, TheNearestModelsHaveTheFamilyAndTheSizeThatWereAskedFor) {
+  EXPECT_EQ(NearestModels("meta-llama/Llama-3.9-8B"), "llama-3.1-8b, llama-3-8b");
+  EXPECT_THAT(NearestModels("meta-llama/Llama-3.9-9B"), ::testing::StartsWith("llama-3"));
+}
+
 TEST(NamedModelTest, ADirectoryOfThatNameGoesBeforeThePreset) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / testing::UniqueName("named_model") / "Qwen";
