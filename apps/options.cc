@@ -81,6 +81,11 @@ void CommandParser::AddFlag(const std::string& name, bool& target, const std::st
   app_->add_flag(name, target, help);
 }
 
+CommandOption CommandParser::AddFlag(const std::string& name, std::function<void()> note,
+                                     const std::string& help) {
+  return CommandOption(app_->add_flag_callback(name, std::move(note), help)->trigger_on_parse());
+}
+
 CommandOption CommandParser::AddWordOption(const std::string& name, std::vector<std::string> words,
                                            std::function<void(std::size_t index)> set,
                                            const std::string& help) {

@@ -84,6 +84,9 @@ class CommandParser {
     return AddTarget(name, &target, help);
   }
   void AddFlag(const std::string& name, bool& target, const std::string& help);
+  // Calls `note` at each occurrence of a flag.
+  CommandOption AddFlag(const std::string& name, std::function<void()> note,
+                        const std::string& help);
   // Sets `target`, an E or a std::optional<E>, to the value of the word given; help and errors list
   // the words.
   template <class E, class Target>

@@ -76,6 +76,23 @@ const CLI::Option& FindOption(const CLI::App& command, const std::string& name,
   RefuseName("option", name, where, names, fmt::format("allowed: see {} --help", where));
 }
 
+// Two dashes before options of several letters that were written with one: "-tp 2", as vLLM takes
+// it, is "--tp 2".
+void RepairDashes(const CLI::App& app, std::vector<std::string>& arguments) {
+  if (arguments.empty()) return;
+  const std::vector<const CLI::App*> commands = CommandsOf(app);
+  const auto command = std::ranges::find(commands, arguments.front(), &CLI::App::get_name);
+  if (command == commands.end()) return;
+  for (std::string& argument : arguments) {
+    const bool is_short = argument.starts_with('-') && !argument.starts_with("--");
+    if (!is_short || argument.size() < 3) continue;
+    const std::string repaired = "-" + argument;
+    if ((*command)->get_option_no_throw(repaired.substr(0, repaired.find('='))) != nullptr) {
+      argument = repaired;
+    }
+  }
+}
+
 // Checks names before the parser does: its own errors on unknown names come after its errors on
 // missing arguments, and name no alternative.
 void RequireKnownNames(const CLI::App& app, std::span<const std::string> arguments) {
@@ -155,9 +172,13 @@ int Main(int argc, char** argv) {
   CommandContext context;
   context.command_line.assign(argv + 1, argv + argc);
   AddCommands(CommandParser(app), context);
-  RequireKnownNames(app, context.command_line);
+  std::vector<std::string> arguments = context.command_line;
+  RepairDashes(app, arguments);
+  RequireKnownNames(app, arguments);
+  std::ranges::reverse(arguments);  // the parser takes the first one from the end
+  app.name(argv[0]);                // in help texts
   try {
-    app.parse(argc, argv);
+    app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) {
       std::string what = error.what();
