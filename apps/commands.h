@@ -17,6 +17,7 @@ struct CommandContext {
 };
 
 void AddRunCommand(CommandParser app, CommandContext& context);
+void AddResolveCommand(CommandParser app, CommandContext& context);
 void AddSweepCommand(CommandParser app, CommandContext& context);
 void AddCapacityCommand(CommandParser app, CommandContext& context);
 void AddBoundsCommand(CommandParser app, CommandContext& context);

@@ -129,6 +129,7 @@ struct Verb {
 };
 constexpr Verb kVerbs[] = {
     {"run", AddRunCommand},
+    {"resolve", AddResolveCommand},
     {"sweep", AddSweepCommand},
     {"capacity", AddCapacityCommand},
     {"bounds", AddBoundsCommand},

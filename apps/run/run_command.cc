@@ -6,9 +6,12 @@
 
 #include "apps/commands.h"
 #include "apps/options.h"
+#include "apps/run/asked_experiment.h"
 #include "apps/run/real_runs.h"
+#include "apps/run/run_answer.h"
 #include "apps/terminal_control.h"
 #include "config/experiment_config.h"
+#include "core/files/output_file.h"
 #include "core/input_error.h"
 #include "run/export/vllm_bench.h"
 #include "run/many/parallel_runs.h"
@@ -21,17 +24,17 @@ namespace twin::apps {
 namespace {
 
 struct RunArguments {
-  std::string experiment;
-  std::vector<std::string> assignments;
+  AskedExperiment experiment;
   std::string out;
+  std::string written;  // the experiment as a file
   std::string format = "table";
   std::string exported;
   int jobs = 0;
 };
 
 // Throws InputError (usage) unless mpirun started as many processes as the experiment has ranks.
-ExperimentConfig ReadForRanks(const RunArguments& arguments, std::int32_t launched) {
-  ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
+ExperimentConfig ReadForRanks(RunArguments& arguments, std::int32_t launched) {
+  ExperimentConfig config = arguments.experiment.Read();
   const bool real = IsReal(config.world);
   const std::int32_t ranks = real ? config.system.parallelism.devices() : 1;
   if (!arguments.exported.empty() && !config.outputs.record) {
@@ -49,7 +52,59 @@ ExperimentConfig ReadForRanks(const RunArguments& arguments, std::int32_t launch
                        std::to_string(ranks));
 }
 
-void Run(const RunArguments& arguments, CommandContext& context) {
+// Shows reports on the terminal, and counts warnings.
+class CountedReports final : public run::RunControl {
+ public:
+  void OnProgress(std::string_view what, std::uint64_t done, std::uint64_t total) override {
+    terminal_.OnProgress(what, done, total);
+  }
+  void OnProgressEnd() override { terminal_.OnProgressEnd(); }
+  void OnWarning(const std::string& text) override {
+    ++warnings_;
+    terminal_.OnWarning(text);
+  }
+  void OnNote(const std::string& text) override { terminal_.OnNote(text); }
+  [[nodiscard]] bool StopRequested() const override { return terminal_.StopRequested(); }
+
+  [[nodiscard]] int warnings() const { return warnings_; }
+
+ private:
+  TerminalControl terminal_;
+  int warnings_ = 0;
+};
+
+// Writes the experiment for --write-config.
+void WriteExperiment(const RunArguments& arguments, const ExperimentConfig& config) {
+  if (arguments.written.empty()) return;
+  OutputFile file(arguments.written);
+  file.Write(arguments.experiment.Text(config));
+  file.Commit();
+  std::cerr << "wrote " << arguments.written << "\n";
+}
+
+void Print(const RunArguments& arguments, const ExperimentConfig& config, const std::string& out,
+           const run::RunOutcome& outcome, int warnings) {
+  const std::vector<std::string> ignored = arguments.experiment.ignored();
+  if (arguments.format == "json") {
+    WriteJson(std::cout, outcome.summary);
+    if (!ignored.empty()) std::cerr << IgnoredText(ignored) << "\n";
+    return;
+  }
+  if (arguments.experiment.from_options()) {
+    const std::string file =
+        arguments.written.empty() ? out + "/config.resolved.textproto" : arguments.written;
+    WriteAnswer(std::cout,
+                {config, arguments.experiment.made(), outcome.summary, ignored, warnings, file});
+    return;
+  }
+  const NamedSummary column{config.name, &outcome.summary};
+  const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
+  WriteTable(std::cout, {&column, 1}, names);
+  const std::string note = FewRequestsNote(outcome.summary);
+  if (!note.empty()) std::cout << note << '\n';
+}
+
+void Run(RunArguments& arguments, CommandContext& context) {
   RealRuns real_runs;
   ExperimentConfig config;
   if (!real_runs.ReadTogether([&] { config = ReadForRanks(arguments, real_runs.launched()); })) {
@@ -60,22 +115,15 @@ void Run(const RunArguments& arguments, CommandContext& context) {
     if (!real_runs.Follow(config)) context.exit_code = 1;
     return;
   }
-  TerminalControl control;
+  WriteExperiment(arguments, config);
+  CountedReports control;
   const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
   const bool real = IsReal(config.world);
   const run::RunOutcome outcome =
       real ? real_runs.Run(config, out, context.command_line, control)
            : run::RunSimulation(config, out, context.command_line, control,
                                 arguments.jobs > 0 ? arguments.jobs : run::DefaultJobs());
-  if (arguments.format == "json") {
-    WriteJson(std::cout, outcome.summary);
-  } else {
-    const NamedSummary column{config.name, &outcome.summary};
-    const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
-    WriteTable(std::cout, {&column, 1}, names);
-    const std::string note = FewRequestsNote(outcome.summary);
-    if (!note.empty()) std::cout << note << '\n';
-  }
+  Print(arguments, config, out, outcome, control.warnings());
   if (!arguments.exported.empty()) {
     run::ExportVllmBench(
         out, outcome.summary,
@@ -92,13 +140,18 @@ void Run(const RunArguments& arguments, CommandContext& context) {
 
 void AddRunCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<RunArguments>();
-  CommandParser command = app.AddCommand("run", "Run one experiment in the world that it names");
-  command.AddOption("EXPERIMENT", arguments->experiment, "Experiment file (.textproto)").Required();
-  AddOverrideOptions(command, arguments->assignments);
+  CommandParser command = app.AddCommand(
+      "run", "Run one experiment, from a file or from options, in the world that it names");
+  arguments->experiment.AddTo(command, "run");
+  command.AddOption("--write-config", arguments->written,
+                    "Also write the experiment to this file, with a comment for each value that "
+                    "nobody gave");
   command.AddOption("--out", arguments->out, "Run directory (default: runs/NAME)");
   command
-      .AddOption("--format", arguments->format,
-                 "What to print: a table of the main metrics, or summary.json")
+      .AddOption(
+          "--format", arguments->format,
+          "What to print: a table of the main metrics, for options with the bottleneck and what "
+          "to try; or summary.json")
       .OneOf({"table", "json"});
   command
       .AddOption("--export", arguments->exported,

@@ -1,0 +1,76 @@
+#include "apps/run/asked_experiment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "config/experiment_text.h"
+#include "core/input_error.h"
+#include "core/printable.h"
+
+namespace twin::apps {
+namespace {
+
+// Refuses an option beside a file, and says how to change the file's field.
+[[noreturn]] void RefuseBoth(const std::string& verb, const GivenOption& option) {
+  const std::string_view field = FieldOfOption(option.name);
+  throw InputError(
+      InputError::Kind::kUsage, fmt::format("{}: {}", verb, option.name),
+      fmt::format("two ways to name an experiment; allowed: the file with --set {}={}, or options "
+                  "alone",
+                  field.empty() ? "FIELD" : field,
+                  field.empty() ? "VALUE" : Printable(option.value, kMessageBytesMax)));
+}
+
+}  // namespace
+
+void AskedExperiment::AddTo(CommandParser command, const std::string& verb) {
+  verb_ = verb;
+  command.AddOption("EXPERIMENT", file_,
+                    "Experiment file (.textproto); or options from --model on in its place");
+  AddExperimentOptions(command, options_);
+  AddOverrideOptions(command, changes_);
+}
+
+ExperimentConfig AskedExperiment::Read() {
+  const std::optional<GivenOption> first = options_.First();
+  if (!file_.empty()) {
+    if (first) RefuseBoth(verb_, *first);
+    return ReadExperiment(file_, changes_);
+  }
+  if (!first) {
+    throw InputError(InputError::Kind::kUsage, verb_,
+                     fmt::format("no experiment; allowed: EXPERIMENT, a file, or options: --model "
+                                 "M --hardware HW and --rate R, --concurrency N or --trace FILE; "
+                                 "see twinserve {} --help",
+                                 verb_));
+  }
+  made_ = ExperimentOf(options_, verb_);
+  return ReadOptions(made_, changes_, options_, verb_);
+}
+
+std::vector<std::string> AskedExperiment::ignored() const {
+  std::vector<std::string> names = options_.ignored;
+  const GivenOption* const backend = options_.Find(Ask::kBackend);
+  if (backend != nullptr && backend->value.starts_with("openai")) names.push_back(backend->name);
+  const GivenOption* const dataset = options_.Find(Ask::kDataset);
+  if (dataset != nullptr) names.push_back(dataset->name);
+  return names;
+}
+
+std::string AskedExperiment::Text(const ExperimentConfig& config) const {
+  std::vector<FieldLine> lines = LinesOf(WriteAsked(config));
+  const auto reason = [&](std::string_view path) {
+    const bool changed = std::ranges::any_of(changes_, [&](const std::string& change) {
+      return change.starts_with(path) || change.starts_with(fmt::format("!{}", path));
+    });
+    const auto found = made_.reasons.find(std::string(path));
+    return found == made_.reasons.end() || changed ? std::string() : found->second;
+  };
+  AddComments(reason, lines);
+  return TextOf(lines);
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,40 @@
+// The experiment of `run` and `resolve`: a file, or options.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/options.h"
+#include "apps/run/asked_options.h"
+#include "apps/run/option_experiment.h"
+#include "config/experiment_config.h"
+
+namespace twin::apps {
+
+class AskedExperiment {
+ public:
+  // Declares EXPERIMENT, the options in its place, --set and --unset. `verb` is the name of the
+  // command. This object must outlive the parsing.
+  void AddTo(CommandParser command, const std::string& verb);
+
+  // Throws InputError (usage) unless there is either a file or options, and as ReadExperiment().
+  [[nodiscard]] ExperimentConfig Read();
+
+  [[nodiscard]] bool from_options() const { return file_.empty(); }
+  // The options' experiment. REQUIRES: Read(); empty for a file.
+  [[nodiscard]] const OptionExperiment& made() const { return made_; }
+  [[nodiscard]] std::vector<std::string> ignored() const;
+
+  // The fields that are set, with a comment for each that the program chose. Reading it gives the
+  // experiment again.
+  [[nodiscard]] std::string Text(const ExperimentConfig& config) const;
+
+ private:
+  std::string verb_;
+  std::string file_;
+  AskedOptions options_;
+  std::vector<std::string> changes_;
+  OptionExperiment made_;
+};
+
+}  // namespace twin::apps

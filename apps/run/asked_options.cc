@@ -1,0 +1,200 @@
+#include "apps/run/asked_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "config/servers/servers.h"
+
+namespace twin::apps {
+namespace {
+
+constexpr const char* kShown = "An experiment in options, in place of EXPERIMENT";
+constexpr const char* kHidden = "";
+
+struct Row {
+  Ask ask;
+  std::string_view names;  // the first is shown; the others are those of other programs
+  const char* value;
+  std::string_view field;  // that it sets, if it is one field
+  const char* help;        // null: help texts show none of its names
+};
+
+constexpr Row kRows[] = {
+    {Ask::kModel, "--model --model-path -m", "MODEL", "system.model",
+     "Model: a name, its id on huggingface.co, its folder or its config.json"},
+    {Ask::kHardware, "--hardware --system", "DEVICE", "system.hardware",
+     "Device, such as h100 or l40s (twinserve doctor --list hardware)"},
+    {Ask::kServer, "--server", "SERVER", "system.server",
+     "Server and version, such as \"vLLM 0.33.0\" (default: the newest vLLM that is known)"},
+    {Ask::kBackend, "--backend", "NAME", "system.server", nullptr},
+    {Ask::kBackendVersion, "--backend-version", "VERSION", "system.server", nullptr},
+    {Ask::kVllmVersion, "--vllm-version", "VERSION", "system.server", nullptr},
+    {Ask::kRate, "--rate --request-rate", "R", "workload.arrivals.rate",
+     "Requests per second, or inf: all at once"},
+    {Ask::kBurstiness, "--burstiness --arrival-smoothness", "B", "",
+     "Shape of the gaps between requests: gamma; 1 is Poisson, less is burstier"},
+    {Ask::kConcurrency, "--concurrency --max-concurrency", "N", "workload.max_in_flight",
+     "Users who wait for their answers; beside --rate or --trace, most requests in flight"},
+    {Ask::kThink, "--think", "S", "workload.arrivals.think.mean_s",
+     "Seconds between an answer and the next request of a user"},
+    {Ask::kTrace, "--trace --dataset-path --input-file --trace-data", "FILE", "workload.trace.path",
+     "Requests of a trace (twinserve trace info --help lists the formats)"},
+    {Ask::kRateScale, "--rate-scale", "X", "workload.trace.rate_scale",
+     "The requests of the trace come X times as fast"},
+    {Ask::kRamp, "--ramp", "R0,R1,S", "",
+     "Requests per second that grow from R0 to R1 within S seconds"},
+    {Ask::kRampStrategy, "--ramp-up-strategy", "NAME", "", nullptr},
+    {Ask::kRampStart, "--ramp-up-start-rps", "R", "", nullptr},
+    {Ask::kRampEnd, "--ramp-up-end-rps", "R", "", nullptr},
+    {Ask::kInputLen,
+     "--input-len --random-input-len --isl --synthetic-input-tokens-mean --prompt-tokens", "L",
+     "workload.shape.prompt.value", "Tokens of a prompt (default: 1024)"},
+    {Ask::kOutputLen, "--output-len --random-output-len --osl --output-tokens", "L",
+     "workload.shape.output.value", "Tokens of an answer (default: 128)"},
+    {Ask::kInputRange, "--input-range", "A,B", "", "Tokens of a prompt, uniform from A to B"},
+    {Ask::kOutputRange, "--output-range", "A,B", "", "Tokens of an answer, uniform from A to B"},
+    {Ask::kRangeRatio, "--random-range-ratio", "R", "", nullptr},
+    {Ask::kPrefixLen, "--prefix-len --random-prefix-len --prefix-tokens", "L",
+     "workload.shape.shared_prefix.tokens", "Tokens in front of all prompts, which they share"},
+    {Ask::kPreset, "--preset", "NAME", "workload.preset",
+     "Lengths as in a trace of Azure: conversation or code"},
+    {Ask::kDataset, "--dataset-name", "NAME", "", nullptr},
+    {Ask::kRequests, "--requests --num-prompts --request-count --num-requests", "N",
+     "workload.requests", "Number of requests (default: 1000, or those of the trace)"},
+    {Ask::kDuration, "--duration --benchmark-duration", "S", "workload.duration_s",
+     "Seconds in which requests arrive"},
+    {Ask::kHorizon, "--horizon", "US", "", nullptr},
+    {Ask::kTensor, "--tp", "N", "system.tensor_parallel", "Ranks of tensor parallelism"},
+    {Ask::kPipeline, "--pp", "N", "system.pipeline_parallel", "Stages of a pipeline"},
+    {Ask::kReplicas, "--replicas --num-instances", "N", "system.replicas",
+     "Copies of the server, behind a router"},
+    {Ask::kRouter, "--router", "NAME", "system.router.kind",
+     "Router of the replicas, such as least_requests (default: round_robin)"},
+    {Ask::kSeed, "--seed --random-seed", "N", "seed", "Seed of all random numbers (default: 1)"},
+    {Ask::kTtft, "--ttft", "MS", "slo.ttft_s", nullptr},
+    {Ask::kTpot, "--tpot", "MS", "slo.tpot_s", nullptr},
+    {Ask::kPolicy, "--policy", "POLICY", "policy",
+     "Policy in place of the server's (twinserve doctor --list policies)"},
+    {Ask::kSequences, "--max-num-running-reqs", "N", "", nullptr}};
+
+// Options of load generators and servers that say nothing about the experiment.
+constexpr std::string_view kIgnoredValues =
+    "--host --port --base-url --url --endpoint --endpoint-type --tokenizer --num-warmups "
+    "--ready-check-timeout-sec --served-model-name --percentile-metrics --metric-percentiles "
+    "--result-dir --result-filename --label";
+constexpr std::string_view kIgnoredFlags =
+    "--ignore-eos --save-result --save-detailed --trust-remote-code --disable-tqdm --streaming";
+
+// Calls `take` with each word.
+template <class Take>
+void ForEachWord(std::string_view words, Take take) {
+  while (!words.empty()) {
+    const std::string_view word = words.substr(0, words.find(' '));
+    take(std::string(word));
+    words.remove_prefix(std::min(word.size() + 1, words.size()));
+  }
+}
+
+void AddRow(CommandParser command, const Row& row, AskedOptions& asked) {
+  const char* group = row.help != nullptr ? kShown : kHidden;
+  ForEachWord(row.names, [&](const std::string& name) {
+    const auto take = [&asked, name, ask = row.ask](const std::string& value) {
+      asked.given[ask] = {name, value};
+    };
+    command.AddRepeatable(name, row.value, take, row.help != nullptr ? row.help : "").Group(group);
+    group = kHidden;
+  });
+}
+
+bool HasValue(FlagSetting setting) {
+  return setting != FlagSetting::kPrefixCaching && setting != FlagSetting::kNoPrefixCaching;
+}
+
+// Help texts list the flags of servers in one group. Servers can have a flag in common.
+void AddServerFlags(CommandParser command, AskedOptions& asked) {
+  std::map<std::string, std::pair<std::string, FlagSetting>> flags;  // with the servers' titles
+  for (const Server* const server : Servers()) {
+    for (const ServerFlag& flag : server->flags) {
+      auto& [titles, setting] = flags[std::string(flag.flag)];
+      titles += fmt::format("{}{}", titles.empty() ? "" : ", ", server->title);
+      setting = flag.setting;
+    }
+  }
+  for (const auto& [name, known] : flags) {
+    const auto take = [&asked, flag = name](const std::string& value) {
+      asked.server_flags.push_back({flag, value});
+    };
+    const std::string help = fmt::format("As {} takes it", known.first);
+    CommandOption option = HasValue(known.second) ? command.AddRepeatable(name, "VALUE", take, help)
+                                                  : command.AddFlag(
+                                                        name, [take] { take(""); }, help);
+    option.Group("Flags of the server");
+  }
+}
+
+void AddIgnored(CommandParser command, AskedOptions& asked) {
+  const auto note = [&asked](const std::string& name) {
+    if (std::ranges::find(asked.ignored, name) == asked.ignored.end()) {
+      asked.ignored.push_back(name);
+    }
+  };
+  ForEachWord(kIgnoredValues, [&](const std::string& name) {
+    command
+        .AddRepeatable(
+            name, "TEXT", [note, name](const std::string&) { note(name); }, "")
+        .Group(kHidden);
+  });
+  ForEachWord(kIgnoredFlags, [&](const std::string& name) {
+    command
+        .AddFlag(
+            name, [note, name] { note(name); }, "")
+        .Group(kHidden);
+  });
+}
+
+}  // namespace
+
+const GivenOption* AskedOptions::Find(Ask ask) const {
+  const auto found = given.find(ask);
+  return found == given.end() ? nullptr : &found->second;
+}
+
+std::optional<GivenOption> AskedOptions::First() const {
+  if (!given.empty()) return given.begin()->second;
+  if (!server_flags.empty()) return server_flags.front();
+  if (!goals.empty()) return GivenOption{"--goodput", goals.front()};
+  if (!ignored.empty()) return GivenOption{ignored.front(), ""};
+  return std::nullopt;
+}
+
+void AddExperimentOptions(CommandParser command, AskedOptions& asked) {
+  for (const Row& row : kRows) AddRow(command, row, asked);
+  command
+      .AddOption("--goodput", asked.goals,
+                 "Bounds for goodput in milliseconds: ttft:200 tpot:50 e2el:3000")
+      .ValueName("KEY:MS")
+      .Group(kShown);
+  command
+      .AddFlag(
+          "--fixed-schedule",
+          [&asked] {
+            asked.given[Ask::kFixedSchedule] = {"--fixed-schedule", ""};
+          },
+          "")
+      .Group(kHidden);
+  AddServerFlags(command, asked);
+  AddIgnored(command, asked);
+}
+
+std::string_view FieldOfOption(std::string_view name) {
+  for (const Row& row : kRows) {
+    bool is_named = false;
+    ForEachWord(row.names, [&](const std::string& known) { is_named |= known == name; });
+    if (is_named) return row.field;
+  }
+  return {};
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,83 @@
+// The options that describe an experiment on the command line, in place of a file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/options.h"
+
+namespace twin::apps {
+
+// The meaning of an option, whichever of its names was written.
+enum class Ask : std::uint8_t {
+  kModel,
+  kHardware,
+  kServer,
+  kBackend,         // a server, or the protocol of a client
+  kBackendVersion,  // of the server that kBackend names
+  kVllmVersion,
+  kRate,
+  kBurstiness,
+  kConcurrency,
+  kThink,
+  kTrace,
+  kFixedSchedule,
+  kRateScale,
+  kRamp,
+  kRampStrategy,
+  kRampStart,
+  kRampEnd,
+  kInputLen,
+  kOutputLen,
+  kInputRange,
+  kOutputRange,
+  kRangeRatio,
+  kPrefixLen,
+  kPreset,
+  kDataset,
+  kRequests,
+  kDuration,
+  kHorizon,
+  kTensor,
+  kPipeline,
+  kReplicas,
+  kRouter,
+  kSeed,
+  kTtft,
+  kTpot,
+  kPolicy,
+  kSequences,  // the limit of sequences, in words that no server has
+};
+
+// An option as it was written, with its dashes.
+struct GivenOption {
+  std::string name;
+  std::string value;
+};
+
+struct AskedOptions {
+  std::map<Ask, GivenOption> given;       // the last one of each
+  std::vector<GivenOption> server_flags;  // in order
+  std::vector<std::string> goals;         // KEY:MS
+  std::vector<std::string> ignored;       // names of options without a meaning here
+
+  // Null if it was not given.
+  [[nodiscard]] const GivenOption* Find(Ask ask) const;
+  // The first option, in the order of Ask; nullopt if none was given. The options that are ignored
+  // count, too.
+  [[nodiscard]] std::optional<GivenOption> First() const;
+};
+
+// Declares the options, which fill in `asked`. Other names of an option are accepted, but help
+// texts do not list them.
+void AddExperimentOptions(CommandParser command, AskedOptions& asked);
+
+// The field of an experiment that an option of one value sets, as --set names it; empty for all
+// other options.
+std::string_view FieldOfOption(std::string_view name);
+
+}  // namespace twin::apps

@@ -1,0 +1,494 @@
+#include "apps/run/option_experiment.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "apps/run/option_names.h"
+#include "apps/run/option_values.h"
+#include "apps/run/start_checks.h"
+#include "config/models/named_model.h"
+#include "config/servers/servers.h"
+#include "core/input_error.h"
+#include "core/letter_case.h"
+#include "core/number_text.h"
+#include "core/printable.h"
+#include "traces/trace_format.h"
+
+namespace twin::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As vLLM's benchmark draws requests.
+constexpr std::int64_t kPromptTokens = 1024;
+constexpr std::int64_t kOutputTokens = 128;
+constexpr std::int64_t kRequests = 1000;
+constexpr const char* kNotGiven = "not given";
+constexpr const char* kOpenLoad =
+    "the load is open; allowed: --rate R (requests per second), --concurrency N (users who wait "
+    "for their answers) or --trace FILE";
+
+// "least-requests" as the schema writes it: LEAST_REQUESTS.
+char UpperCaseWord(char c) {
+  if (c == '-') return '_';
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+
+// Writes the fields of an experiment, part by part. Borrows the options.
+class FieldWriter {
+ public:
+  FieldWriter(const AskedOptions& asked, const std::string& command)
+      : asked_(asked), values_(asked, command) {}
+
+  OptionExperiment Write() {
+    RefuseForeign();
+    WriteSystem();
+    WriteLoad();
+    WriteLengths();
+    WriteSize();
+    WriteSeed();
+    WriteServerFlags();
+    WriteGoals();
+    Set("cost", "profile");
+    Set("name", Name());
+    return std::move(made_);
+  }
+
+ private:
+  void Set(const std::string& path, std::string_view value) {
+    made_.changes.push_back(fmt::format("{}={}", path, value));
+  }
+  void Choose(const std::string& path, std::string_view value, const std::string& reason) {
+    Set(path, value);
+    made_.reasons[path] = reason;
+  }
+  void Choose(const std::string& path, const NamedPart& part) {
+    Set(path, part.name);
+    if (!part.note.empty()) made_.reasons[path] = part.note;
+  }
+  [[nodiscard]] const GivenOption* Find(Ask ask) const { return asked_.Find(ask); }
+  // Sets `path` to the whole number of an option, if it was given.
+  void SetCount(Ask ask, const std::string& path) {
+    if (const auto count = values_.Count(ask)) Set(path, std::to_string(*count));
+  }
+
+  void RefuseForeign();
+  void WriteSystem();
+  void WriteSeed();
+  void WriteServer();
+  void WriteParallelism();
+  void RefuseLooseLoad();
+  void WriteLoad();
+  void WriteTrace(const GivenOption& trace);
+  void WriteArrivals(const GivenOption* trace);
+  void WriteRate(const GivenOption& rate);
+  void WriteRamp();
+  void WriteUsers();
+  void WriteLengths();
+  void WriteLength(const std::string& shape, Ask length, Ask range, std::int64_t otherwise);
+  void WriteSize();
+  void WriteServerFlags();
+  void WriteServerFlag(const GivenOption& flag);
+  void WriteGoals();
+  void WriteGoal(const std::string& option, const std::string& key, const std::string& ms);
+  void NameLoad(const std::string& arrivals) {
+    load_ += fmt::format("{}{}", load_.empty() ? "" : "_", arrivals);
+  }
+  [[nodiscard]] std::string Name() const;
+
+  const AskedOptions& asked_;
+  OptionValues values_;
+  OptionExperiment made_;
+  std::string model_;  // names for the experiment
+  std::string device_;
+  std::string server_;
+  std::string load_;  // in the name of the experiment; begins with the trace
+};
+
+// Options of other programs whose meaning differs from what this program could do with them.
+void FieldWriter::RefuseForeign() {
+  if (const GivenOption* const ratio = Find(Ask::kRangeRatio)) {
+    const double share = values_.NumberIn(*ratio, 0, 1, "a share from 0 to 1");
+    const std::int64_t given = values_.Count(Ask::kInputLen).value_or(kPromptTokens);
+    const auto length = static_cast<double>(given);
+    const auto round = [](double tokens) {
+      return std::max<std::int64_t>(std::llround(tokens), 1);
+    };
+    const std::int64_t low = round(length * (1 - share));
+    const std::int64_t high = round(length * (1 + share));
+    const std::int64_t least = round(length * share);
+    values_.Refuse(
+        ratio->name,
+        fmt::format("vLLM's bench means {0} to {1} tokens, SGLang's {2} to {3}; allowed: "
+                    "--input-range {0},{1} or --input-range {2},{3}",
+                    low, high, least, given));
+  }
+  if (const GivenOption* const horizon = Find(Ask::kHorizon)) {
+    values_.Refuse(horizon->name, "counts microseconds; allowed: --duration, in seconds");
+  }
+  if (const GivenOption* const dataset = Find(Ask::kDataset)) {
+    if (dataset->value != "random" && Find(Ask::kTrace) == nullptr) {
+      values_.Refuse(dataset->name,
+                     fmt::format("is {}, which is not here; allowed: random with --input-len and "
+                                 "--output-len, --preset conversation or code, or --trace FILE",
+                                 Printable(dataset->value)));
+    }
+  }
+}
+
+void FieldWriter::WriteSystem() {
+  const GivenOption* const model = Find(Ask::kModel);
+  if (model == nullptr) {
+    values_.Refuse("--model",
+                   "missing; allowed: a model of twinserve doctor --list models, such as "
+                   "llama-3.1-8b, its id on huggingface.co, its folder or its config.json");
+  }
+  const GivenOption* const device = Find(Ask::kHardware);
+  if (device == nullptr) {
+    values_.Refuse("--hardware",
+                   "missing; allowed: a device of twinserve doctor --list hardware, such as h100");
+  }
+  const NamedPart named_device = NameDevice(values_.Where(device->name), device->value);
+  const NamedPart named_model = NameModel(values_.Where(model->name), model->value);
+  made_.device_note = named_device.note;
+  model_ = named_model.name;
+  device_ = named_device.name;
+  WriteServer();
+  Choose("system.model", named_model);
+  Choose("system.hardware", named_device);
+  WriteParallelism();
+  if (const GivenOption* const policy = Find(Ask::kPolicy)) Set("policy", policy->value);
+}
+
+void FieldWriter::WriteSeed() {
+  if (const GivenOption* const seed = Find(Ask::kSeed)) {
+    return Set("seed", std::to_string(values_.NaturalNumber(*seed)));
+  }
+  Choose("seed", "1", kNotGiven);
+  made_.open.emplace_back("seed");
+}
+
+void FieldWriter::WriteServer() {
+  GivenOption asked{"--server", ""};
+  if (const GivenOption* const server = Find(Ask::kServer)) asked = *server;
+  if (const GivenOption* const version = Find(Ask::kVllmVersion)) {
+    asked = {version->name, "vLLM " + version->value};
+  }
+  if (const GivenOption* const backend = Find(Ask::kBackend)) {
+    const bool is_protocol = backend->value.starts_with("openai");
+    if (!is_protocol && asked.value.empty()) {
+      const GivenOption* const version = Find(Ask::kBackendVersion);
+      asked = {backend->name, backend->value + (version ? " " + version->value : "")};
+    }
+  }
+  const bool given = !asked.value.empty();
+  const NamedPart named =
+      NameServer(values_.Where(asked.name), given ? asked.value : std::string("vLLM"));
+  server_ = named.name;
+  made_.server_note = given ? named.note : "";
+  if (!given) made_.open.emplace_back("server");
+  Choose("system.server", given ? named : NamedPart{named.name, "not given: the newest vLLM"});
+}
+
+void FieldWriter::WriteParallelism() {
+  if (const GivenOption* const ranks = values_.FindParallelism(FlagSetting::kTensorParallel)) {
+    const std::int64_t count = values_.CountOf(*ranks);
+    RequireDivision(values_.Where(ranks->name), ReadNamedShape(model_, true), count);
+    Set("system.tensor_parallel", std::to_string(count));
+  }
+  if (const GivenOption* const stages = values_.FindParallelism(FlagSetting::kPipelineParallel)) {
+    Set("system.pipeline_parallel", std::to_string(values_.CountOf(*stages)));
+  }
+  if (const GivenOption* const copies = values_.FindParallelism(FlagSetting::kReplicas)) {
+    const bool is_mixture = ReadNamedShape(model_, true).moe.experts > 0;
+    if (is_mixture && copies->name.starts_with("--d")) {
+      values_.Refuse(copies->name,
+                     "replicas of a mixture of experts share them, which is not simulated; "
+                     "allowed: --replicas N, whole copies");
+    }
+    Set("system.replicas", std::to_string(values_.CountOf(*copies)));
+  }
+  if (const GivenOption* const router = Find(Ask::kRouter)) {
+    std::string kind = router->value;
+    std::ranges::transform(kind, kind.begin(), UpperCaseWord);
+    Set("system.router.kind", kind);
+  }
+}
+
+void FieldWriter::RefuseLooseLoad() {
+  const auto needs = [&](Ask ask, Ask other, const char* what) {
+    const GivenOption* const option = Find(ask);
+    if (option != nullptr && Find(other) == nullptr) values_.Refuse(option->name, what);
+  };
+  needs(Ask::kBurstiness, Ask::kRate, "has no rate; allowed: with --rate");
+  needs(Ask::kRateScale, Ask::kTrace, "has no trace; allowed: with --trace FILE");
+  needs(Ask::kFixedSchedule, Ask::kTrace, "has no trace; allowed: with --trace FILE");
+  const GivenOption* const rate = Find(Ask::kRate);
+  const GivenOption* const ramp = values_.FindRamp();
+  if (rate != nullptr && ramp != nullptr) {
+    values_.Refuse(ramp->name, fmt::format("the load has a rate; allowed: one of {}, {}",
+                                           rate->name, ramp->name));
+  }
+}
+
+void FieldWriter::WriteLoad() {
+  RefuseLooseLoad();
+  const GivenOption* const trace = Find(Ask::kTrace);
+  if (trace == nullptr) return WriteArrivals(nullptr);
+  WriteTrace(*trace);
+  if (!OpenTrace(trace->value)->has_arrivals()) return WriteArrivals(trace);
+  const GivenOption* const rate = Find(Ask::kRate) ? Find(Ask::kRate) : values_.FindRamp();
+  if (rate != nullptr) {
+    values_.Refuse(rate->name,
+                   fmt::format("{} has times of its own; allowed: {} alone, --rate-scale X, or "
+                               "--rate with a trace without times",
+                               trace->value, trace->name));
+  }
+  SetCount(Ask::kConcurrency, "workload.max_in_flight");
+}
+
+void FieldWriter::WriteTrace(const GivenOption& trace) {
+  for (const Ask length : {Ask::kInputLen, Ask::kInputRange, Ask::kOutputLen, Ask::kOutputRange,
+                           Ask::kPrefixLen, Ask::kPreset}) {
+    const GivenOption* const given = Find(length);
+    if (given == nullptr) continue;
+    values_.Refuse(given->name, fmt::format("lengths come from {}; allowed: one of {}, {}",
+                                            trace.value, trace.name, given->name));
+  }
+  Set("workload.trace.path", fs::absolute(trace.value).lexically_normal().string());
+  load_ = fs::path(trace.value).stem().string();
+  if (const GivenOption* const scale = Find(Ask::kRateScale)) {
+    Set("workload.trace.rate_scale", ShortestText(values_.NumberAbove0(*scale)));
+  }
+}
+
+// When requests come; `trace`: the one that leaves it open, or null.
+void FieldWriter::WriteArrivals(const GivenOption* trace) {
+  if (values_.FindRamp() != nullptr) {
+    WriteRamp();
+  } else if (const GivenOption* const rate = Find(Ask::kRate)) {
+    WriteRate(*rate);
+  } else if (Find(Ask::kConcurrency) != nullptr) {
+    return WriteUsers();
+  } else if (trace == nullptr) {
+    values_.RefuseAll(kOpenLoad);
+  } else {
+    values_.Refuse(trace->name, fmt::format("{} has no times; allowed: with --rate R or "
+                                            "--concurrency N",
+                                            trace->value));
+  }
+  if (const GivenOption* const think = Find(Ask::kThink)) {
+    values_.Refuse(think->name, "nobody waits for an answer; allowed: with --concurrency N alone");
+  }
+  SetCount(Ask::kConcurrency, "workload.max_in_flight");
+}
+
+void FieldWriter::WriteRate(const GivenOption& rate) {
+  if (rate.value == "inf") {
+    NameLoad("at_once");
+    return Set("workload.arrivals.kind", "all_at_once");
+  }
+  const auto value = NumberFrom<double>(rate.value);
+  if (!value || !(*value > 0) || !std::isfinite(*value)) {
+    values_.Refuse(rate.name, fmt::format("is {}; allowed: a number above 0, or inf (all at once)",
+                                          Printable(rate.value)));
+  }
+  const GivenOption* const burstiness = Find(Ask::kBurstiness);
+  const double shape = burstiness != nullptr ? values_.NumberAbove0(*burstiness) : 1;
+  Set("workload.arrivals.kind", shape == 1 ? "poisson" : "gamma");
+  Set("workload.arrivals.rate", ShortestText(*value));
+  if (shape != 1) Set("workload.arrivals.cv", ShortestText(1 / std::sqrt(shape)));
+  NameLoad("r" + ShortestText(*value));
+}
+
+void FieldWriter::WriteRamp() {
+  const OptionValues::Ramp ramp =
+      values_.ReadRamp(values_.Count(Ask::kRequests).value_or(kRequests));
+  Set("workload.arrivals.kind", "ramp");
+  Set("workload.arrivals.rate", ShortestText(ramp.from));
+  Set("workload.arrivals.rate_to", ShortestText(ramp.to));
+  Set("workload.arrivals.ramp_s", ShortestText(ramp.seconds));
+  NameLoad(fmt::format("ramp{}_{}", ShortestText(ramp.from), ShortestText(ramp.to)));
+}
+
+void FieldWriter::WriteUsers() {
+  Set("workload.arrivals.kind", "closed_loop");
+  SetCount(Ask::kConcurrency, "workload.arrivals.users");
+  if (const GivenOption* const think = Find(Ask::kThink)) {
+    const double seconds = values_.NumberIn(*think, 0, 1e9, "seconds from 0 on");
+    Set("workload.arrivals.think.mean_s", ShortestText(seconds));
+  }
+  NameLoad(fmt::format("c{}", *values_.Count(Ask::kConcurrency)));
+}
+
+void FieldWriter::WriteLengths() {
+  if (Find(Ask::kTrace) != nullptr) return;
+  if (const GivenOption* const preset = Find(Ask::kPreset)) {
+    for (const Ask length :
+         {Ask::kInputLen, Ask::kInputRange, Ask::kOutputLen, Ask::kOutputRange}) {
+      const GivenOption* const given = Find(length);
+      if (given == nullptr) continue;
+      values_.Refuse(given->name,
+                     fmt::format("lengths come from the preset; allowed: one of {}, {}",
+                                 preset->name, given->name));
+    }
+    if (preset->value != "conversation" && preset->value != "code") {
+      values_.Refuse(preset->name,
+                     fmt::format("is {}; allowed: conversation, code", Printable(preset->value)));
+    }
+    Set("workload.preset", preset->value);
+  } else {
+    WriteLength("prompt", Ask::kInputLen, Ask::kInputRange, kPromptTokens);
+    WriteLength("output", Ask::kOutputLen, Ask::kOutputRange, kOutputTokens);
+    const bool none = !Find(Ask::kInputLen) && !Find(Ask::kInputRange) && !Find(Ask::kOutputLen) &&
+                      !Find(Ask::kOutputRange);
+    if (none) made_.open.emplace_back("lengths");
+  }
+  if (const auto prefix = values_.Count(Ask::kPrefixLen)) {
+    Set("workload.shape.shared_prefix.prompts", "1");
+    Set("workload.shape.shared_prefix.tokens", std::to_string(*prefix));
+  }
+}
+
+// Clients ask for at most the longest output, so that no policy knows the length of an answer.
+void FieldWriter::WriteLength(const std::string& shape, Ask length, Ask range,
+                              std::int64_t otherwise) {
+  const std::string path = "workload.shape." + shape;
+  const GivenOption* const given = Find(length);
+  const GivenOption* const given_range = Find(range);
+  if (given != nullptr && given_range != nullptr) {
+    values_.Refuse(given_range->name, fmt::format("the length is fixed; allowed: one of {}, {}",
+                                                  given->name, given_range->name));
+  }
+  std::int64_t longest = otherwise;
+  if (given_range != nullptr) {
+    const auto [low, high] = values_.Range(*given_range);
+    Set(path + ".kind", "uniform");
+    Set(path + ".min", std::to_string(low));
+    Set(path + ".max", std::to_string(high));
+    longest = high;
+  } else {
+    if (given != nullptr) longest = values_.CountOf(*given);
+    Set(path + ".kind", "fixed");
+    Choose(path + ".value", {std::to_string(longest), given != nullptr ? "" : kNotGiven});
+  }
+  if (shape != "output") return;
+  Choose("workload.max_output.kind", "fixed", "no policy learns the length of an answer");
+  Set("workload.max_output.value", std::to_string(longest));
+}
+
+void FieldWriter::WriteSize() {
+  if (const GivenOption* const duration = Find(Ask::kDuration)) {
+    Set("workload.duration_s", ShortestText(values_.NumberAbove0(*duration)));
+  }
+  SetCount(Ask::kRequests, "workload.requests");
+  if (Find(Ask::kRequests) || Find(Ask::kDuration) || Find(Ask::kTrace)) return;
+  Choose("workload.requests", std::to_string(kRequests), kNotGiven);
+  made_.open.emplace_back("requests");
+}
+
+void FieldWriter::WriteServerFlags() {
+  for (const GivenOption& flag : asked_.server_flags) WriteServerFlag(flag);
+  if (const GivenOption* const limit = Find(Ask::kSequences)) {
+    const ServerSettings* const settings = FindServerSettings(server_);
+    const std::string field =
+        settings == nullptr ? "" : FieldOfFlag(*settings, FlagSetting::kMaxNumSeqs);
+    if (field.empty()) {
+      values_.Refuse(limit->name, fmt::format("{} has no limit of sequences; allowed: without it",
+                                              ServerTitle(server_, "")));
+    }
+    Set(field, std::to_string(values_.CountOf(*limit)));
+  }
+}
+
+void FieldWriter::WriteServerFlag(const GivenOption& flag) {
+  const std::optional<FlagSetting> any = SettingOfFlag(flag.name);
+  if (any && OptionValues::IsParallelism(*any)) return;  // read by WriteParallelism()
+  const std::optional<ListedServer> listed = FindServer(server_);
+  const auto own =
+      std::ranges::find(listed->server->flags, std::string_view(flag.name), &ServerFlag::flag);
+  const ServerSettings* const settings = FindServerSettings(server_);
+  const bool has_flag = own != listed->server->flags.end() && settings != nullptr;
+  const std::string field = has_flag ? FieldOfFlag(*settings, own->setting) : "";
+  if (field.empty()) {
+    std::vector<std::string_view> names;
+    for (const ServerFlag& known : listed->server->flags) names.push_back(known.flag);
+    values_.Refuse(flag.name, fmt::format("no flag of {}; allowed: {}", ServerTitle(server_, ""),
+                                          fmt::join(names, ", ")));
+  }
+  if (field.starts_with("policy.") && Find(Ask::kPolicy) != nullptr) {
+    values_.Refuse(flag.name,
+                   fmt::format("is a flag of {}, whose policy --policy replaces; allowed: --set "
+                               "policy.{}.FIELD=VALUE",
+                               ServerTitle(server_, ""), Find(Ask::kPolicy)->value));
+  }
+  const std::string value = values_.FlagValue(flag, own->setting);
+  if (!value.empty()) Set(field, value);
+}
+
+void FieldWriter::WriteGoals() {
+  for (const std::string& goal : asked_.goals) {
+    const std::size_t colon = goal.find(':');
+    const bool has_both = colon != std::string::npos && colon + 1 < goal.size();
+    WriteGoal("--goodput", goal.substr(0, colon), has_both ? goal.substr(colon + 1) : "");
+  }
+  for (const auto& [ask, key] : {std::pair(Ask::kTtft, "ttft"), std::pair(Ask::kTpot, "tpot")}) {
+    if (const GivenOption* const goal = Find(ask)) WriteGoal(goal->name, key, goal->value);
+  }
+}
+
+void FieldWriter::WriteGoal(const std::string& option, const std::string& key,
+                            const std::string& ms) {
+  const auto bound = NumberFrom<double>(ms);
+  const bool known = key == "ttft" || key == "tpot" || key == "e2el";
+  if (!known || !bound || !(*bound > 0) || !std::isfinite(*bound)) {
+    values_.Refuse(option, fmt::format("is {}; allowed: ttft, tpot or e2el with milliseconds above "
+                                       "0, as in ttft:200",
+                                       Printable(ms.empty() ? key : key + ":" + ms)));
+  }
+  Set(fmt::format("slo.{}_s", key), ShortestText(*bound / 1000));
+}
+
+std::string FieldWriter::Name() const {
+  const auto plain = [](const std::string& name) {
+    fs::path path(name);
+    if (path.filename() == "config.json") path = path.parent_path();
+    return path.extension() == ".textproto" ? path.stem().string() : path.filename().string();
+  };
+  return fmt::format("{}_{}_{}", plain(model_), plain(device_), load_);
+}
+
+}  // namespace
+
+OptionExperiment ExperimentOf(const AskedOptions& asked, const std::string& command) {
+  return FieldWriter(asked, command).Write();
+}
+
+ExperimentConfig ReadOptions(const OptionExperiment& experiment,
+                             const std::vector<std::string>& changes, const AskedOptions& asked,
+                             const std::string& command) {
+  ExperimentTemplate made = ExperimentTemplate::FromText("", command);
+  made.Change(experiment.changes, fs::current_path());
+  made.Change(changes, fs::current_path());
+  ExperimentConfig config = made.With({}, {});
+  RequireFit(made, config, command);
+  const GivenOption* length = nullptr;
+  for (const Ask ask : {Ask::kInputLen, Ask::kInputRange, Ask::kOutputLen, Ask::kOutputRange}) {
+    if (length == nullptr) length = asked.Find(ask);
+  }
+  RequireShortRequests(config,
+                       fmt::format("{}: {}", command, length ? length->name : "--input-len"));
+  return config;
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,30 @@
+// The result of a run in at most 15 lines, for an experiment from options.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "apps/run/option_experiment.h"
+#include "config/experiment_config.h"
+#include "run/record/summary.h"
+
+namespace twin::apps {
+
+struct AnsweredRun {
+  const ExperimentConfig& config;  // borrowed, as all members
+  const OptionExperiment& made;
+  const Summary& summary;
+  const std::vector<std::string>& ignored;  // options
+  int warnings = 0;                         // that were shown
+  std::string experiment_file;              // for further commands
+};
+
+// Writes what was run and what the user left open, latencies, counts, the bottleneck and what to
+// try, and the options that were ignored.
+void WriteAnswer(std::ostream& out, const AnsweredRun& run);
+
+// "ignored: --port, --tokenizer (no server is asked)"; empty if none was.
+std::string IgnoredText(const std::vector<std::string>& ignored);
+
+}  // namespace twin::apps

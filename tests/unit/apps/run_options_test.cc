@@ -1,0 +1,324 @@
+// twinserve run and twinserve resolve with options in place of a file.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using ::testing::AllOf;
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using Words = std::vector<std::string>;
+
+Words Together(Words first, const Words& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+const Words kLlama = {"--model", "meta-llama/Llama-3.1-8B", "--hardware", "h100"};
+const Words kServed = Together(kLlama, {"--server", "vLLM 0.33.0"});
+const Words kLoaded = Together(kServed, {"--rate", "10", "--requests", "300"});
+
+class RunOptionsTest : public testing::ExperimentFolderTest {
+ protected:
+  RunOptionsTest() {
+    Write("times.csv", "arrival_ns,prompt_tokens,output_tokens\n0,7,3\n1000000,500,9\n");
+    Write("lengths.csv", "prompt_tokens,output_tokens\n7,3\n500,9\n");
+  }
+
+  [[nodiscard]] CommandOutcome RunOptions(const Words& options) const {
+    return Run(Together({"run"}, options));
+  }
+  // The text on stdout of a run that must succeed.
+  [[nodiscard]] std::string Answer(const Words& options) const {
+    const CommandOutcome outcome = RunOptions(options);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  }
+  // The digest of a run that must succeed.
+  [[nodiscard]] std::string Digest(const std::string& out, const Words& arguments) const {
+    const CommandOutcome outcome = Run(Together({"run", "--out", out}, arguments));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return SummaryOf(out)["digest"].get<std::string>();
+  }
+  [[nodiscard]] std::string Resolved(const Words& options) const {
+    const CommandOutcome outcome = Run(Together({"resolve"}, options));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  }
+};
+
+TEST_F(RunOptionsTest, AnswersWithWhatWasRunLatenciesCountsAndTheBottleneck) {
+  const CommandOutcome outcome = RunOptions(kLoaded);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              StartsWith("llama-3.1-8b on 1 x h100-sxm (h100 means the SXM board), vLLM 0.33.0 "
+                         "(8192 tokens, 1024 sequences a step), "));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("; 1024 + 128 tokens, Poisson 10/s, seed 1; not given: lengths, "
+                        "seed\n"));
+  for (const char* const row :
+       {"mean     p50     p90     p99\n", "\nTTFT          ms", "\nTPOT          ms",
+        "\nITL           ms", "\nE2E           ms", "\nrequests      300 completed, 0 rejected",
+        "\ntokens        ", "\nKV cache      ", "\nwarnings      none\n",
+        "\nBottleneck: none at this load.", "\nTry: more load fits; twinserve capacity "}) {
+    EXPECT_THAT(outcome.out, HasSubstr(row));
+  }
+  EXPECT_LE(std::ranges::count(outcome.out, '\n'), 15);
+  EXPECT_EQ(outcome.err, "wrote runs/llama-3.1-8b_h100-sxm_r10\n");
+}
+
+TEST_F(RunOptionsTest, SaysWhatTheUserLeftOpen) {
+  EXPECT_THAT(Answer(Together(kLlama, {"--concurrency", "4"})),
+              AllOf(HasSubstr("vLLM 0.33.0 ("), HasSubstr("4 users who wait"),
+                    HasSubstr("; not given: server, lengths, requests, seed\n")));
+  EXPECT_THAT(Answer(Together(kLlama, {"--server", "vLLM", "--rate", "5", "--input-len", "64",
+                                       "--output-len", "8", "--requests", "100", "--seed", "3"})),
+              AllOf(HasSubstr("vLLM 0.33.0, the newest that is known ("), HasSubstr("seed 3\n"),
+                    Not(HasSubstr("not given"))));
+}
+
+TEST_F(RunOptionsTest, TheWrittenExperimentRunsWithAnEqualDigest) {
+  const std::string digest =
+      Digest("options", Together(kLoaded, {"--write-config", "one.textproto", "--set", "seed=5"}));
+  EXPECT_EQ(Digest("file", {"one.textproto"}), digest);
+  const std::string text = ReadText(scratch_.File("one.textproto"));
+  EXPECT_THAT(text, AllOf(HasSubstr("value: 1024  # not given\n"), HasSubstr("seed: 5\n"),
+                          HasSubstr("hardware: \"h100-sxm\"  # h100 means the SXM board\n"),
+                          HasSubstr("server: \"vLLM 0.33.0\"\n")));
+}
+
+TEST_F(RunOptionsTest, TheResolvedExperimentRunsWithAnEqualDigest) {
+  const std::string digest = Digest("options", kLoaded);
+  for (const Words& more : {Words{}, Words{"--changed"}}) {
+    Write("resolved.textproto", Resolved(Together(kLoaded, more)));
+    EXPECT_EQ(Digest("file", {"resolved.textproto"}), digest);
+  }
+}
+
+TEST_F(RunOptionsTest, TheResolvedExperimentSaysWhereItsValuesComeFrom) {
+  EXPECT_THAT(Resolved(kLoaded),
+              AllOf(HasSubstr("rate: 10  # option\n"), HasSubstr("seed: 1  # chosen: not given\n"),
+                    HasSubstr("max_num_seqs: 1024  # server vllm-0.33.0\n"),
+                    HasSubstr("layers: 32  # model llama-3.1-8b\n"),
+                    HasSubstr("sm_count: 132  # hardware h100-sxm\n"),
+                    HasSubstr("max_in_flight: 0  # default\n")));
+  EXPECT_THAT(Resolved({"small.textproto"}), AllOf(HasSubstr("max_num_seqs: 16  # file\n"),
+                                                   HasSubstr("policy: fcfs  # default\n")));
+  EXPECT_THAT(Resolved({"small.textproto", "--changed"}), Not(HasSubstr("# default")));
+}
+
+// The command of vllm bench serve, word by word.
+TEST_F(RunOptionsTest, TheNamesOfVllmsBenchmarkMeanTheSame) {
+  const std::string ours =
+      Digest("ours", Together(kServed, {"--rate", "10", "--requests", "300", "--input-len", "900",
+                                        "--output-len", "100", "--concurrency", "256"}));
+  const Words theirs =
+      Together(kServed, {"--request-rate", "10", "--num-prompts", "300", "--random-input-len",
+                         "900", "--random-output-len", "100", "--max-concurrency", "256", "--port",
+                         "8000", "--backend", "openai-chat", "--ignore-eos", "-tp", "1"});
+  EXPECT_EQ(Digest("theirs", theirs), ours);
+  EXPECT_THAT(
+      Answer(theirs),
+      AllOf(HasSubstr("900 + 100 tokens, Poisson 10/s, at most 256 in flight"),
+            HasSubstr("\nignored: --port, --ignore-eos, --backend (no server is asked)\n")));
+}
+
+TEST_F(RunOptionsTest, TheNamesOfOtherProgramsMeanTheSame) {
+  const std::string ours =
+      Digest("ours", Together(kServed, {"--rate", "10", "--requests", "200", "--input-len", "90",
+                                        "--output-len", "10"}));
+  EXPECT_EQ(Digest("aiperf", {"-m", "llama-3.1-8b", "--system", "h100_sxm", "--backend", "vllm",
+                              "--backend-version", "0.33.0", "--request-rate", "10",
+                              "--request-count", "200", "--isl", "90", "--osl", "10"}),
+            ours);
+  EXPECT_EQ(Digest("blis", {"--model", "Llama 3.1 8B", "--hardware", "H100", "--vllm-version",
+                            "0.33.0", "--rate", "10", "--num-requests", "200", "--prompt-tokens",
+                            "90", "--output-tokens", "10"}),
+            ours);
+}
+
+TEST_F(RunOptionsTest, TheFlagsOfAServerSetItsFields) {
+  EXPECT_THAT(
+      Resolved(Together(kLoaded, {"--max-num-seqs", "64", "--max-num-batched-tokens", "512",
+                                  "--max-model-len", "4096", "--gpu-memory-utilization", "0.8",
+                                  "--kv-cache-dtype", "fp8", "--no-enable-prefix-caching"})),
+      AllOf(HasSubstr("max_num_seqs: 64  # option\n"),
+            HasSubstr("max_num_batched_tokens: 512  # option\n"),
+            HasSubstr("max_model_len: 4096  # option\n"), HasSubstr("utilization: 0.8  # option\n"),
+            HasSubstr("kv_dtype: fp8  # option\n"),
+            HasSubstr("enable_prefix_caching: false  # option\n")));
+  EXPECT_THAT(Resolved({"--model", "llama-3.1-8b", "--hardware", "h100", "--backend", "sglang",
+                        "--rate", "2", "--chunked-prefill-size", "2048", "--mem-fraction-static",
+                        "0.7", "--schedule-policy", "lpm", "--tp-size", "2"}),
+              AllOf(HasSubstr("chunked_prefill_size: 2048  # option\n"),
+                    HasSubstr("utilization: 0.7  # option\n"),
+                    HasSubstr("schedule_policy: lpm  # option\n"),
+                    HasSubstr("tensor_parallel: 2  # option\n")));
+}
+
+// The flags that recommend prints (server_command_test.cc).
+TEST_F(RunOptionsTest, TheFlagsOfARecommendedCommandAreTakenBack) {
+  EXPECT_THAT(
+      Resolved(Together(
+          kLoaded, {"--tensor-parallel-size", "2", "--pipeline-parallel-size", "2",
+                    "--quantization", "fp8", "--max-num-batched-tokens", "2048", "--max-num-seqs",
+                    "64", "--max-model-len", "4096", "--gpu-memory-utilization", "0.95"})),
+      AllOf(HasSubstr("  tensor_parallel: 2  # option\n"),
+            HasSubstr("  pipeline_parallel: 2  # option\n"),
+            HasSubstr("weight_dtype: fp8  # option\n"),
+            HasSubstr("max_num_batched_tokens: 2048  # option\n"),
+            HasSubstr("max_num_seqs: 64  # option\n"), HasSubstr("max_model_len: 4096  # option\n"),
+            HasSubstr("utilization: 0.95  # option\n")));
+}
+
+TEST_F(RunOptionsTest, OptionsDescribeEveryKindOfLoad) {
+  const auto resolved = [&](const Words& load) { return Resolved(Together(kServed, load)); };
+  EXPECT_THAT(resolved({"--rate", "inf", "--concurrency", "8"}),
+              AllOf(HasSubstr("kind: all_at_once"), HasSubstr("max_in_flight: 8  # option")));
+  EXPECT_THAT(resolved({"--rate", "4", "--burstiness", "0.25"}),
+              AllOf(HasSubstr("kind: gamma"), HasSubstr("cv: 2  # option")));
+  EXPECT_THAT(resolved({"--concurrency", "8", "--think", "0.5"}),
+              AllOf(HasSubstr("kind: closed_loop"), HasSubstr("users: 8  # option"),
+                    HasSubstr("mean_s: 0.5  # option")));
+  EXPECT_THAT(resolved({"--ramp", "1,9,60"}),
+              AllOf(HasSubstr("rate_to: 9  # option"), HasSubstr("ramp_s: 60  # option")));
+  EXPECT_THAT(resolved({"--trace", "times.csv", "--rate-scale", "2"}),
+              AllOf(HasSubstr("times.csv\"  # option"), HasSubstr("rate_scale: 2  # option")));
+  EXPECT_THAT(resolved({"--trace", "lengths.csv", "--rate", "3"}),
+              AllOf(HasSubstr("lengths.csv\"  # option"), HasSubstr("rate: 3  # option")));
+  EXPECT_THAT(resolved({"--rate", "3", "--preset", "code", "--goodput", "ttft:200", "tpot:50"}),
+              AllOf(HasSubstr("preset: code  # option"), HasSubstr("ttft_s: 0.2  # option"),
+                    HasSubstr("tpot_s: 0.05  # option")));
+}
+
+TEST_F(RunOptionsTest, NoPolicyLearnsTheLengthOfAnAnswer) {
+  EXPECT_THAT(Resolved(Together(kServed, {"--rate", "3", "--output-range", "10,90"})),
+              HasSubstr("  max_output {\n    kind: fixed  # chosen: no policy learns the length of "
+                        "an answer\n    factor: 1  # default\n    value: 90  # option\n"));
+}
+
+TEST_F(RunOptionsTest, NamesWhatHoldsTheSystemBack) {
+  const Words small = {"--model", "llama-3.1-8b", "--hardware", "h100", "--requests", "600"};
+  const auto answer = [&](const Words& more) { return Answer(Together(small, more)); };
+  EXPECT_THAT(answer({"--rate", "200"}),
+              AllOf(HasSubstr("\nBottleneck: load. "), HasSubstr("\nTry: --rate below ")));
+  EXPECT_THAT(answer({"--concurrency", "16", "--max-num-seqs", "8"}),
+              AllOf(HasSubstr("\nBottleneck: sequences. "), HasSubstr("\nTry: --max-num-seqs 16")));
+}
+
+struct BadOptions {
+  const char* name;
+  Words options;
+  std::string error;  // one line, without the name of the program
+};
+
+class BadOptionsTest : public RunOptionsTest, public ::testing::WithParamInterface<BadOptions> {};
+
+TEST_P(BadOptionsTest, GetOneLineThatSaysWhatIsAllowed) {
+  const CommandOutcome outcome = RunOptions(GetParam().options);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, "twinserve: run: " + GetParam().error + "\n");
+  EXPECT_THAT(outcome.out, IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadOptionsTest,
+    ::testing::Values(
+        BadOptions{"NoHardware",
+                   {"--model", "llama-3.1-8b", "--rate", "10"},
+                   "--hardware: missing; allowed: a device of twinserve doctor --list hardware, "
+                   "such as h100"},
+        BadOptions{"NoLoad", kLlama,
+                   "the load is open; allowed: --rate R (requests per second), --concurrency N "
+                   "(users who wait for their answers) or --trace FILE"},
+        BadOptions{"UnknownHardware",
+                   {"--model", "llama-3.1-8b", "--hardware", "h1000", "--rate", "10"},
+                   "--hardware: no device \"h1000\"; nearest h100-sxm, h100-pcie, h100-nvl; "
+                   "allowed: see twinserve doctor --list hardware"},
+        BadOptions{"UnknownModel",
+                   {"--model", "meta-llama/Llama-3.9-8B", "--hardware", "h100", "--rate", "10"},
+                   "--model: no model \"meta-llama/Llama-3.9-8B\", and no folder or config.json of "
+                   "that name; nearest llama-3.1-8b, llama-3-8b; allowed: see twinserve doctor "
+                   "--list models"},
+        BadOptions{"OldServer", Together(kLlama, {"--server", "vLLM 0.5", "--rate", "10"}),
+                   "--server: \"vLLM 0.5\" is older than vllm-0.6.3, the oldest that is known; "
+                   "allowed: see twinserve doctor --list servers"},
+        BadOptions{"NegativeRate", Together(kLlama, {"--rate", "-1"}),
+                   "--rate: is -1; allowed: a number above 0, or inf (all at once)"},
+        BadOptions{"RateOfATraceWithTimes",
+                   Together(kLlama, {"--rate", "10", "--trace", "times.csv"}),
+                   "--rate: times.csv has times of its own; allowed: --trace alone, --rate-scale "
+                   "X, or --rate with a trace without times"},
+        BadOptions{"LengthsOfATrace", Together(kLlama, {"--trace", "f", "--input-len", "9"}),
+                   "--input-len: lengths come from f; allowed: one of --trace, --input-len"},
+        BadOptions{"TooLongRequests", Together(kLlama, {"--rate", "10", "--input-len", "200000"}),
+                   "--input-len: 200000 + 128 tokens exceed llama-3.1-8b's 131072; allowed: 131072 "
+                   "together"},
+        BadOptions{"RanksThatDoNotDivide", Together(kLlama, {"--rate", "10", "--tp", "3"}),
+                   "--tp: is 3; allowed: divisors of the 32 heads of llama-3.1-8b: 1, 2, 4, 8, 16, "
+                   "32"},
+        BadOptions{"RangeRatio", Together(kLlama, {"--rate", "10", "--random-range-ratio", "0.5"}),
+                   "--random-range-ratio: vLLM's bench means 512 to 1536 tokens, SGLang's 512 to "
+                   "1024; allowed: --input-range 512,1536 or --input-range 512,1024"},
+        BadOptions{"AFileToo",
+                   {"small.textproto", "--model", "llama-3.1-8b"},
+                   "--model: two ways to name an experiment; allowed: the file with --set "
+                   "system.model=llama-3.1-8b, or options alone"},
+        BadOptions{"NoModel",
+                   {"--hardware", "h100", "--rate", "10"},
+                   "--model: missing; allowed: a model of twinserve doctor --list models, such as "
+                   "llama-3.1-8b, its id on huggingface.co, its folder or its config.json"},
+        BadOptions{"TraceWithoutTimes", Together(kLlama, {"--trace", "lengths.csv"}),
+                   "--trace: lengths.csv has no times; allowed: with --rate R or --concurrency N"},
+        BadOptions{"FlagOfAnotherServer",
+                   Together(kServed, {"--rate", "10", "--mem-fraction-static", "0.7"}),
+                   "--mem-fraction-static: no flag of vLLM 0.33.0; allowed: "
+                   "--tensor-parallel-size, --pipeline-parallel-size, --data-parallel-size, "
+                   "--quantization, --kv-cache-dtype, --gpu-memory-utilization, "
+                   "--max-num-batched-tokens, --max-num-seqs, --max-model-len, "
+                   "--enable-prefix-caching, --no-enable-prefix-caching"},
+        BadOptions{"Horizon", Together(kLlama, {"--rate", "10", "--horizon", "1000000"}),
+                   "--horizon: counts microseconds; allowed: --duration, in seconds"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// Weights of 70 billion parameters in 16 bits need two devices, and the longest request four. 0.92
+// of the device is 78.7 GB.
+TEST_F(RunOptionsTest, AModelThatDoesNotFitSaysHowManyDevicesItNeeds) {
+  const Words large = {"--model", "llama-3.1-70b", "--hardware", "h100", "--rate", "1"};
+  const CommandOutcome outcome = RunOptions(large);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  const std::string begin =
+      "twinserve: run: llama-3.1-70b: 141.1 GB of weights do not fit into 78.7 GB of h100-sxm; "
+      "allowed: --tp 4 or more, or --tp 2 with --max-model-len ";
+  ASSERT_THAT(outcome.err, StartsWith(begin));
+  const std::string rest = outcome.err.substr(begin.size());
+  const std::string length = rest.substr(0, rest.find(' '));
+  EXPECT_EQ(rest, length + " or less\n");
+
+  const Words shorter = Together(large, {"--tp", "2", "--requests", "2", "--max-model-len"});
+  EXPECT_EQ(RunOptions(Together(shorter, {length})).exit_code, 0);
+  const std::string longer = std::to_string(std::stoi(length) + 1);
+  EXPECT_EQ(RunOptions(Together(shorter, {longer})).exit_code, 2);
+  EXPECT_EQ(RunOptions(Together(large, {"--tp", "4", "--requests", "2"})).exit_code, 0);
+}
+
+TEST_F(RunOptionsTest, AMisspeltOptionNamesTheNearest) {
+  const CommandOutcome outcome = RunOptions({"--modle", "llama-3.1-8b"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("no option \"--modle\"; nearest \"--model\""));
+}
+
+}  // namespace
+}  // namespace twin::apps
