@@ -164,7 +164,15 @@ void AddCommands(CommandParser parser, CommandContext& context) {
   }
 }
 
-int Main(int argc, char** argv) {
+// The further command that the command line begins with, or null.
+const FurtherCommand* FindFurther(std::span<const FurtherCommand> further,
+                                  const std::vector<std::string>& line) {
+  if (line.empty()) return nullptr;
+  const auto found = std::ranges::find(further, line.front(), &FurtherCommand::name);
+  return found == further.end() ? nullptr : &*found;
+}
+
+int Main(int argc, char** argv, std::span<const FurtherCommand> further) {
   CLI::App app{"twinserve: LLM serving, simulated and executed by the same scheduler"};
   app.set_version_flag("--version", fmt::format("twinserve {} ({}{})", run::kVersion, run::kCommit,
                                                 run::kDirty ? ", changed" : ""));
@@ -172,7 +180,11 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   CommandContext context;
   context.command_line.assign(argv + 1, argv + argc);
+  if (const FurtherCommand* command = FindFurther(further, context.command_line)) {
+    return command->call({context.command_line.begin() + 1, context.command_line.end()});
+  }
   AddCommands(CommandParser(app), context);
+  for (const FurtherCommand\& command : further) app.add_subcommand(command.name, command.help);
   std::vector<std::string> arguments = context.command_line;
   RepairDashes(app, arguments);
   RequireKnownNames(app, arguments);
@@ -195,12 +207,12 @@ int Main(int argc, char** argv) {
 
 }  // namespace
 
-int RunCommandLine(int argc, char** argv) {
+int RunCommandLine(int argc, char** argv, std::span<const FurtherCommand> further) {
   // A write beyond the limit of a file's size then fails like a write to a full disk, and the error
   // names the file.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return Main(argc, argv);
+    return Main(argc, argv, further);
   } catch (const InputError& error) {
     std::cerr << "twinserve: " << error.what() << "\n";
     return error.exit_code();

@@ -12,6 +12,7 @@
 
 #include "apps/bounds/gap_to_bound.h"
 #include "apps/commands.h"
+#include "apps/experiment_names.h"
 #include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "core/number_text.h"
@@ -83,7 +84,7 @@ void MeasureGaps(const BoundsArguments& arguments, CommandContext& context) {
   std::vector<NamedGap> gaps;
   run::CostCache costs;
   for (const std::string& path : arguments.experiments) {
-    ExperimentTemplate experiment(path);
+    ExperimentTemplate experiment(ExperimentFile(path));
     experiment.Change(arguments.assignments, std::filesystem::current_path());
     const ExperimentConfig config = experiment.With({}, {});
     gaps.push_back({config.name, run::MeasureGapToBound(run::Resolve(config, costs), control)});

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/experiment_names.h"
 #include "apps/recommend/recommendation.h"
 #include "apps/recommend/recommendation_json.h"
 #include "apps/terminal_control.h"
@@ -151,7 +152,7 @@ void PrintAnswer(const run::Recommendation& answer, const RecommendConfig& reque
 }
 
 void AnswerRequest(const RecommendArguments& arguments, CommandContext& context) {
-  const RecommendConfig request = ReadRecommendation(arguments.request);
+  const RecommendConfig request = ReadRecommendation(ExperimentFile(arguments.request));
   TerminalControl control;
   const run::Recommendation answer = run::Recommend(request, arguments.options, control);
   if (answer.interrupted) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "apps/experiment_names.h"
 #include "config/experiment_text.h"
 #include "core/input_error.h"
 #include "core/printable.h"
@@ -29,7 +30,8 @@ namespace {
 void AskedExperiment::AddTo(CommandParser command, const std::string& verb) {
   verb_ = verb;
   command.AddOption("EXPERIMENT", file_,
-                    "Experiment file (.textproto); or options from --model on in its place");
+                    "Experiment file (.textproto), or a name such as quickstart/vllm_v1; or options "
+                    "from --model on in its place");
   AddExperimentOptions(command, options_);
   AddOverrideOptions(command, changes_);
 }
@@ -38,7 +40,7 @@ ExperimentConfig AskedExperiment::Read() {
   const std::optional<GivenOption> first = options_.First();
   if (!file_.empty()) {
     if (first) RefuseBoth(verb_, *first);
-    return ReadExperiment(file_, changes_);
+    return ReadExperiment(ExperimentFile(file_), changes_);
   }
   if (!first) {
     throw InputError(InputError::Kind::kUsage, verb_,

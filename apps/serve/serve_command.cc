@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "apps/commands.h"
+#include "apps/experiment_names.h"
 #include "apps/interrupt.h"
 #include "apps/options.h"
 #include "apps/serve/real_time_priority.h"
@@ -120,7 +121,8 @@ serve::FrontOptions OptionsOf(const ServeArguments& arguments) {
 }
 
 void Serve(ServeArguments arguments, CommandContext& context) {
-  const ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
+  const ExperimentConfig config =
+      ReadExperiment(ExperimentFile(arguments.experiment), arguments.assignments);
   // Before any other thread starts, so that all of them have it.
   const std::string priority = SetPriority(arguments.real_time, config.world);
   if (!priority.empty()) std::cerr << priority << "\n";

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "apps/experiment_names.h"
 #include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "core/input_error.h"
@@ -177,7 +178,8 @@ void FindCapacity(CapacityArguments& arguments, CommandContext& context) {
   question.bounds = run::ParseBounds(arguments.until);
   std::vector<ExperimentTemplate> experiments;
   for (const std::string& path : arguments.experiments)
-    experiments.emplace_back(path).Change(arguments.assignments, std::filesystem::current_path());
+    experiments.emplace_back(ExperimentFile(path))
+        .Change(arguments.assignments, std::filesystem::current_path());
   TerminalControl control;
   const run::CapacityAnswer answer =
       run::FindCapacities(experiments, arguments.experiments, question, control);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/experiment_names.h"
 #include "apps/options.h"
 #include "apps/study/study.h"
 #include "apps/study/study_directory.h"
@@ -39,7 +40,7 @@ void PrintPoints(const run::Study& study) {
 }
 
 void Sweep(const SweepArguments& arguments, CommandContext& context) {
-  const run::Study study(ReadStudy(arguments.study), arguments.assignments);
+  const run::Study study(ReadStudy(ExperimentFile(arguments.study)), arguments.assignments);
   if (arguments.dry_run) {
     PrintPoints(study);
     return;

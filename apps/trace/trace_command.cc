@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "apps/experiment_names.h"
 #include "apps/options.h"
 #include "apps/progress.h"
 #include "config/experiment_config.h"
@@ -314,7 +315,8 @@ struct DrawnWorkload {
 
 DrawnWorkload Workload(const GenerateFlags& flags) {
   if (flags.experiment.empty()) return {ToWorkload(flags), flags.seed};
-  const ExperimentConfig experiment = ReadExperiment(flags.experiment, flags.assignments);
+  const ExperimentConfig experiment =
+      ReadExperiment(ExperimentFile(flags.experiment), flags.assignments);
   return {experiment.workload, experiment.seed};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/experiment_names.h"
 #include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "apps/validate/validate_experiment.h"
@@ -72,7 +73,7 @@ void Run(const ValidateArguments& arguments, CommandContext& context) {
   }
   TerminalControl control;
   run::ValidationRequest request{
-      .config = ReadExperiment(arguments.experiment, arguments.assignments),
+      .config = ReadExperiment(ExperimentFile(arguments.experiment), arguments.assignments),
       .source = arguments.experiment,
       .out = arguments.out,
       .runs = {arguments.runs.begin(), arguments.runs.end()},

@@ -1,0 +1,17 @@
+// Experiments, studies and requests that are asked for by name, such as quickstart/vllm_v1.
+#pragma once
+
+#include <filesystem>
+
+namespace twin::apps {
+
+// Names a folder that has `experiments`, such as the Python package's data. Not thread-safe.
+void SetDataFolder(std::filesystem::path folder);
+
+// The file that `asked` names. A path of a file names itself. Where there is none, it is looked for
+// below `experiments` of the current folder, then in the folder of SetDataFolder() and below its
+// `experiments`; the suffix .textproto may be left out. Returns `asked` if nothing was found, so
+// that errors say what was asked for.
+std::filesystem::path ExperimentFile(const std::filesystem::path& asked);
+
+}  // namespace twin::apps

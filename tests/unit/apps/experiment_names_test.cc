@@ -1,0 +1,83 @@
+#include "apps/experiment_names.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "apps/run_command_line.h"
+
+namespace twin::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A current folder and a data folder of its own.
+class ExperimentNamesTest : public testing::Test {
+ protected:
+  ExperimentNamesTest() {
+    fs::remove_all(root_);
+    fs::create_directories(here_);
+    fs::current_path(here_);
+    SetDataFolder(data_);
+  }
+  ~ExperimentNamesTest() override {
+    SetDataFolder({});
+    fs::current_path(before_);
+    fs::remove_all(root_);
+  }
+
+  static void Write(const fs::path& file) {
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << "seed: 1\n";
+  }
+
+  const fs::path before_ = fs::current_path();
+  const fs::path root_ = fs::path(testing::TempDir()) / "experiment_names_test";
+  const fs::path here_ = root_ / "here";
+  const fs::path data_ = root_ / "data";
+};
+
+TEST_F(ExperimentNamesTest, APathOfAFileNamesItself) {
+  Write(here_ / "a.textproto");
+  Write(data_ / "experiments/a.textproto");
+  EXPECT_EQ(ExperimentFile("a.textproto"), "a.textproto");
+  EXPECT_EQ(ExperimentFile(data_ / "missing"), data_ / "missing");
+}
+
+TEST_F(ExperimentNamesTest, ANameIsLookedUpHereThenInTheData) {
+  Write(data_ / "experiments/quickstart/a.textproto");
+  fs::create_directories(here_ / "quickstart/a");  // a folder is no experiment
+  EXPECT_EQ(ExperimentFile("quickstart/a"), data_ / "experiments/quickstart/a.textproto");
+  EXPECT_EQ(ExperimentFile("quickstart/a.textproto"), data_ / "experiments/quickstart/a.textproto");
+  EXPECT_EQ(ExperimentFile("experiments/quickstart/a.textproto"),
+            data_ / "experiments/quickstart/a.textproto");
+  Write(here_ / "experiments/quickstart/a.textproto");
+  EXPECT_EQ(ExperimentFile("quickstart/a"), "experiments/quickstart/a.textproto");
+}
+
+TEST_F(ExperimentNamesTest, ErrorsGetWhatWasAsked) {
+  EXPECT_EQ(ExperimentFile("quickstart/b"), "quickstart/b");
+  SetDataFolder({});
+  EXPECT_EQ(ExperimentFile("quickstart/a"), "quickstart/a");
+}
+
+TEST(RunCommandLineTest, AFurtherCommandGetsWhatFollowsItsName) {
+  char program[] = "twinserve";
+  char name[] = "plot";
+  char figure[] = "latency_cdf";
+  char help[] = "--help";
+  char* words[] = {program, name, figure, help, nullptr};
+  std::vector<std::string> given;
+  const FurtherCommand command = {.name = "plot", .help = "Draws", .call = [&](const auto& words) {
+                                    given = words;
+                                    return 7;
+                                  }};
+  EXPECT_EQ(RunCommandLine(4, words, {&command, 1}), 7);
+  EXPECT_EQ(given, (std::vector<std::string>{"latency_cdf", "--help"}));
+}
+
+}  // namespace
+}  // namespace twin::apps
