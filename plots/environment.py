@@ -11,6 +11,8 @@ try:
     import numpy as np
     import pandas as pd
 except ModuleNotFoundError as error:
+    if "twinserve.plots" in sys.modules:
+        sys.exit(f'twinserve: plots need {error.name}; allowed: pip install "twinserve[plots]"')
     program = pathlib.Path(sys.argv[0])
     sys.exit(f"{program.stem}: the Python package {error.name} is missing. `tools/setup python` "
              f"installs it into build/venv; then use build/venv/bin/python {program}")

@@ -19,7 +19,7 @@ LAYERS = {  # folder -> folders whose headers it may include; a folder without a
     "apps/serve/text": ["core", "core/files"],
     "apps/serve/service": SIMULATION + EXECUTION,
     "apps/serve": SIMULATION + EXECUTION + ["apps", "apps/serve/text", "apps/serve/service"],
-    "apps/python": SIMULATION + EXECUTION + ["apps/study", "apps/recommend", "apps/predict"],
+    "apps/python": SIMULATION + EXECUTION + ["apps", "apps/study", "apps/recommend", "apps/predict"],
     # One verb never includes another.
     **{f"apps/{verb}": SIMULATION + ["apps"]
        for verb in ("bounds", "predict", "recommend", "report", "schedule", "study", "trace")},

@@ -11,6 +11,9 @@
 
 namespace twin::python {
 
+// main, which is the command line, and the names of experiments.
+void BindCommandLine(nanobind::module_& module);
+
 // predict_operations and predict_steps, from file to file. They return (warnings, notes).
 void BindPredictions(nanobind::module_& module);
 

@@ -17,6 +17,7 @@
 
 #include "apps/python/bindings.h"
 #include "apps/python/python_policy.h"
+#include "apps/python/real_run.h"
 #include "apps/python/reporting_control.h"
 #include "apps/python/run_table.h"
 #include "config/record_file.h"
@@ -24,7 +25,6 @@
 #include "run/config_warnings.h"
 #include "run/cost_cache.h"
 #include "run/deployed_groups.h"
-#include "run/real/real_run.h"
 #include "run/record/row_cells.h"
 #include "run/record/series.h"
 #include "run/replay.h"
@@ -83,7 +83,7 @@ void RunInto(const ExperimentConfig& config, const std::string& out, NativeRun& 
              run::CostCache& costs, ReportingControl& control) {
   const std::vector<std::string> command_line = {"python", "twinserve.run"};
   run.outcome = IsReal(config.world)
-                    ? run::RunReal(config, out, command_line, control)
+                    ? RunReal(config, out, command_line, control)
                     : run::RunSimulation(config, out, command_line, control, 1, &costs);
 }
 

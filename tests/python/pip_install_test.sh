@@ -6,7 +6,7 @@ cd "$1"
 environment=$3/environment
 rm -rf "$environment"
 "$2" -m venv "$environment"
-"$environment/bin/python" -m pip --disable-pip-version-check --no-input install .
+"$environment/bin/python" -m pip --disable-pip-version-check --no-input install ".[tables]"
 cd "$3"
 "$environment/bin/python" - "$1" <<'PYTHON'
 import sys

@@ -4,11 +4,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from twinserve import _native
+from twinserve import _extras, _native
 from twinserve.experiment import Run, load
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = _extras.pandas()
 
 
 @dataclass(frozen=True)

@@ -16,18 +16,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from twinserve import _native
+from twinserve import _extras, _native
 from twinserve.policy import Policy, made_policy
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow
 
 _log = logging.getLogger("twinserve")
-# Numbers are read as they were written; from pandas 3.1 on, that is the default.
-EXACT: dict[str, Any] = ({"float_precision": "round_trip"}
-                         if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {})
 _WORDS = {"status": _native.request_statuses, "reject_reason": _native.reject_reasons}
 
 
@@ -45,8 +41,9 @@ def run(
 ) -> Run:
     """Runs one experiment in the world that it names and returns its results.
 
-    experiment  path of an experiment file, or the text of one: a str with a line break or a brace
-                is a text, whose relative paths start at the current folder
+    experiment  path of an experiment file, the name of one that `twinserve examples` lists, or the
+                text of one: a str with a line break or a brace is a text, whose relative paths
+                start at the current folder
     overrides   field path -> value, as --set on the command line: numbers, bools, strings, lists;
                 None clears the field. {"workload.requests": 500, "policy.vllm_v1.max_num_seqs": 64}
     out         also writes this run directory; the tables are then read from it when asked for
@@ -179,8 +176,7 @@ class Run:
 
     def to_arrow(self, table: str = "requests") -> pyarrow.Table:
         """`requests`, `steps` or `series` as a pyarrow.Table; numbers are not copied."""
-        import pyarrow as pa
-
+        pa = _extras.pyarrow()
         if table not in ("requests", "steps", "series"):
             raise _native.InputError(
                 f'table: is "{table}"; allowed: requests, steps, series')
@@ -213,6 +209,7 @@ def _missing(field: str, path: pathlib.Path | None = None) -> Exception:
 def _frame(columns: Any, field: str) -> pd.DataFrame:
     if columns is None:
         raise _missing(field)
+    pd = _extras.pandas()
     data = {}
     for name, (values, words) in columns.items():
         data[name] = values if words is None else pd.Categorical.from_codes(values, words)
@@ -220,7 +217,8 @@ def _frame(columns: Any, field: str) -> pd.DataFrame:
 
 
 def _read_csv(source: Any) -> pd.DataFrame:
-    frame = pd.read_csv(source, dtype={name: str for name in _WORDS}, **EXACT)
+    pd = _extras.pandas()
+    frame = _extras.read_csv(source, dtype={name: str for name in _WORDS})
     for name, words in _WORDS.items():
         if name in frame:
             frame[name] = pd.Categorical(frame[name], words)
@@ -241,10 +239,10 @@ def report(reports: tuple[list[str], list[str]]) -> None:
 
 
 def source_of(experiment: str | os.PathLike[str]) -> tuple[str, bool]:
-    """A path, or the text of a file, and whether it is a text."""
+    """A path, which a name stands for, or the text of a file, and whether it is a text."""
     text = os.fspath(experiment)
     is_text = isinstance(experiment, str) and ("\n" in text or "{" in text)
-    return text, is_text
+    return text if is_text else _native.experiment_file(text), is_text
 
 
 def changes_of(overrides: Mapping[str, Any] | None) -> list[str]:

@@ -5,11 +5,15 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import pandas as pd
+from twinserve import _extras, _native
+from twinserve.experiment import report
 
-from twinserve import _native
-from twinserve.experiment import EXACT, report
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = _extras.pandas()
 
 Table = pd.DataFrame | str | os.PathLike[str]
 Reports = tuple[list[str], list[str]]  # warnings, notes
@@ -66,4 +70,4 @@ def _predict(table: Table, predict: Callable[[str, str], Reports]) -> tuple[pd.D
         else:
             source = os.fspath(table)
         reports = predict(source, str(target))
-        return pd.read_csv(target, **EXACT), reports
+        return _extras.read_csv(target), reports

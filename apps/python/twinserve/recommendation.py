@@ -5,12 +5,15 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from twinserve import _native
+from twinserve import _extras, _native
 from twinserve.experiment import report, source_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = _extras.pandas()
 
 
 @dataclasses.dataclass(frozen=True)

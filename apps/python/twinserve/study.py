@@ -7,13 +7,16 @@ import pathlib
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from twinserve import _native
+from twinserve import _extras, _native
 from twinserve.cluster import run_missing
-from twinserve.experiment import EXACT, RunWarning, changes_of, report, source_of
+from twinserve.experiment import RunWarning, changes_of, report, source_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = _extras.pandas()
 
 Progress = Callable[[str, int, int], None]
 
@@ -63,8 +66,8 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
         if failed:
             warnings.warn(f"{failed} runs failed; the column error says why", RunWarning,
                           stacklevel=2)
-        frame = pd.read_csv(pathlib.Path(folder, "results.csv"),
-                            dtype={"error": str, "digest": str}, **EXACT)
+        frame = _extras.read_csv(pathlib.Path(folder, "results.csv"),
+                                 dtype={"error": str, "digest": str})
         frame.attrs["axes"] = list(native.columns)
         if nodes:
             frame.attrs["nodes"] = nodes
@@ -117,8 +120,8 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
     """
     several = [experiments] if isinstance(experiments, (str, os.PathLike)) else list(experiments)
     sources = [source_of(experiment) for experiment in several]
-    names = [f"experiment {number}" if is_text else text
-             for number, (text, is_text) in enumerate(sources)]
+    names = [f"experiment {number}" if is_text else os.fspath(asked)
+             for number, (asked, (_, is_text)) in enumerate(zip(several, sources))]
     _require_jobs(jobs)
     low, high = map(float, between)
     if not (math.isfinite(low) and math.isfinite(high)):

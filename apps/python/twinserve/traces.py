@@ -3,11 +3,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
+from twinserve import _extras, _native
 
-from twinserve import _native
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+else:
+    pd = _extras.pandas()
+    import numpy as np
 
 _DEFAULTS = {"max_output_tokens": None, "predicted_output_tokens": -1, "priority": 0, "tenant": 0,
              "prefix_chunk_tokens": 0}

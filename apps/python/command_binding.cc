@@ -1,0 +1,50 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "apps/experiment_names.h"
+#include "apps/python/bindings.h"
+#include "apps/run_command_line.h"
+
+namespace twin::python {
+namespace {
+
+namespace nb = nanobind;
+
+// `row`: name, help, and a function that takes a list of words and returns an exit code.
+apps::FurtherCommand FurtherOf(const nb::tuple& row) {
+  return {.name = nb::cast<std::string>(row[0]),
+          .help = nb::cast<std::string>(row[1]),
+          .call = [call = nb::object(row[2])](const std::vector<std::string>& arguments) {
+            const nb::gil_scoped_acquire lock;
+            return nb::cast<int>(call(arguments));
+          }};
+}
+
+int Main(std::vector<std::string> line, const nb::list& further) {
+  std::vector<char*> words;
+  for (std::string& word : line) words.push_back(word.data());
+  words.push_back(nullptr);
+  std::vector<apps::FurtherCommand> commands;
+  for (const nb::handle row : further) commands.push_back(FurtherOf(nb::cast<nb::tuple>(row)));
+  const nb::gil_scoped_release release;
+  return apps::RunCommandLine(static_cast<int>(line.size()), words.data(), commands);
+}
+
+}  // namespace
+
+void BindCommandLine(nb::module_& module) {
+  module.def("main", &Main, nb::arg("command_line"), nb::arg("further"));
+  module.def(
+      "set_data_folder", [](const std::string& folder) { apps::SetDataFolder(folder); },
+      nb::arg("folder"));
+  module.def(
+      "experiment_file",
+      [](const std::string& asked) { return apps::ExperimentFile(asked).string(); },
+      nb::arg("asked"));
+}
+
+}  // namespace twin::python

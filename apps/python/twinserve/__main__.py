@@ -1,0 +1,4 @@
+"""python -m twinserve: the command twinserve."""
+from twinserve._command import main
+
+main()

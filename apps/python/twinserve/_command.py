@@ -1,0 +1,105 @@
+"""The command twinserve: the commands of the program, `examples` and `plot`."""
+from __future__ import annotations
+
+import ast
+import difflib
+import pathlib
+import runpy
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+
+from twinserve import _native
+from twinserve._extras import DATA
+
+_PLOTS = pathlib.Path(__file__).parent / "plots"
+
+
+def main() -> None:
+    """The console script."""
+    # The program handles signals itself, and ends where nobody reads its output.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    sys.exit(_native.main(sys.argv, [
+        ("examples", "List the experiments of the package, or copy them with traces and notebooks",
+         _ended(_examples)),
+        ("plot", "Draw a figure of runs (docs/figures.md)", _ended(_plot)),
+    ]))
+
+
+def _ended(command: Callable[[list[str]], None]) -> Callable[[list[str]], int]:
+    """The command as a function that returns the exit code."""
+    def call(words: list[str]) -> int:
+        try:
+            command(words)
+            sys.stdout.flush()
+        except SystemExit as end:
+            if end.code is None or isinstance(end.code, int):
+                return end.code or 0
+            print(end.code, file=sys.stderr)
+            return 1
+        except _native.InputError as error:
+            print(f"twinserve: {error}", file=sys.stderr)
+            return 2
+        except OSError as error:
+            print(f"twinserve: {error}", file=sys.stderr)
+            return 1
+        return 0
+    return call
+
+
+def _examples(words: list[str]) -> None:
+    if words and words[0] in ("-h", "--help"):
+        print("Usage: twinserve examples [FOLDER]\n\n"
+              "Lists the experiments, studies and requests of the package by name: twinserve run "
+              "quickstart/vllm_v1.\nWith FOLDER, copies them there, with traces and notebooks.")
+        return
+    if len(words) > 1 or words and words[0].startswith("-"):
+        raise _native.InputError(f"examples: {' '.join(words)}: allowed: nothing, or a folder")
+    if words:
+        _copy_examples(pathlib.Path(words[0]))
+    else:
+        _list_examples(pathlib.Path(DATA, "experiments"))
+
+
+def _copy_examples(folder: pathlib.Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise _native.InputError(f"examples: {folder}: exists; allowed: a new or empty folder")
+    shutil.copytree(DATA, folder, dirs_exist_ok=True)
+    print(f"wrote {folder}", file=sys.stderr)
+
+
+def _list_examples(experiments: pathlib.Path) -> None:
+    for question in sorted(path for path in experiments.iterdir() if path.is_dir()):
+        files = sorted(path.relative_to(experiments).with_suffix("")
+                       for path in question.rglob("*.textproto") if not path.name.startswith("_"))
+        if files:
+            title = (question / "README.md").read_text(encoding="utf-8").splitlines()[0]
+            print(f"# {question.name}: {title.lstrip('# ')}", *files, sep="\n")
+
+
+def _figures() -> dict[str, str]:
+    """What each script of plots/ draws, by name."""
+    figures = {}
+    for path in sorted(_PLOTS.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "style.main(" in text:
+            figures[path.stem] = (ast.get_docstring(ast.parse(text)) or "").split(".")[0]
+    return figures
+
+
+def _plot(words: list[str]) -> None:
+    figures = _figures()
+    if not words or words[0] in ("-h", "--help"):
+        print("Usage: twinserve plot FIGURE RUN_DIR... [--out PATH]   (FIGURE --help: all options)\n")
+        for name, what in figures.items():
+            print(f"  {name:<24}{' '.join(what.split())}")
+        return
+    name, *arguments = words
+    if name not in figures:
+        nearest = difflib.get_close_matches(name, figures, n=1, cutoff=0)[0]
+        raise _native.InputError(f'plot: no figure "{name}"; nearest "{nearest}"; allowed: '
+                                 f"{', '.join(figures)}")
+    sys.argv = [f"twinserve plot {name}", *arguments]
+    runpy.run_module(f"twinserve.plots.{name}", run_name="__main__")
