@@ -8,6 +8,9 @@
 
 namespace twin::apps {
 
+// Whether tools/wheel builds this for people who have no source tree.
+[[nodiscard]] bool IsWheel();
+
 // The error for `what`, which needs a build option, such as TWIN_EXEC, that this program was built
 // without. It names a build that has it.
 InputError NotBuilt(const std::string& what, const std::string& option);

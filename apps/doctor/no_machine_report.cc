@@ -5,6 +5,7 @@
 
 #include "apps/doctor/machine_report.h"
 #include "apps/doctor/program.h"
+#include "apps/missing_command.h"
 
 namespace twin::apps {
 
@@ -14,9 +15,11 @@ MachineReport AddMachineReport(CommandParser /*command*/) {
       std::cout << ProgramJson().dump(2) << "\n";
       return;
     }
-    std::cout
-        << ProgramLine()
-        << "machine   built with -DTWIN_EXEC=OFF: this program simulates, and runs no model\n";
+    std::cout << ProgramLine()
+              << (IsWheel()
+                      ? "machine   the wheel simulates, and runs no model\n"
+                      : "machine   built with -DTWIN_EXEC=OFF: this program simulates, and runs no "
+                        "model\n");
   };
 }
 
