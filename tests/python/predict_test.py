@@ -2,7 +2,7 @@
 import pandas as pd
 import pytest
 import twinserve
-from twinserve.experiment import EXACT
+from twinserve._extras import read_csv
 
 GEMMS = pd.DataFrame({"m": [1, 64, 4096], "n": [4096] * 3, "k": [4096] * 3})
 STEPS = pd.DataFrame({"decode_reqs": [16, 0], "decode_context_tokens": [16000, 0],
@@ -13,7 +13,7 @@ def test_operations_equal_the_command_line(tmp_path, command_line):
     GEMMS.to_csv(tmp_path / "in.csv", index=False)
     command_line("predict", "ops", "--hardware", "h100-sxm", "--op", "gemm", "--in",
                  tmp_path / "in.csv", "--out", tmp_path / "out.csv")
-    expected = pd.read_csv(tmp_path / "out.csv", **EXACT)
+    expected = read_csv(tmp_path / "out.csv")
     pd.testing.assert_frame_equal(twinserve.predict_operations(GEMMS, "h100-sxm", "gemm"), expected)
     pd.testing.assert_frame_equal(
         twinserve.predict_operations(tmp_path / "in.csv", "h100-sxm", "gemm"), expected)
@@ -25,7 +25,7 @@ def test_steps_equal_the_command_line(tmp_path, command_line):
     command_line("predict", "steps", "--hardware", "h100-sxm", "--model", "llama-3-8b", "--tensor",
                  2, "--in", tmp_path / "in.csv", "--out", tmp_path / "out.csv")
     predicted = twinserve.predict_steps(STEPS, "h100-sxm", "llama-3-8b", tensor=2)
-    expected = pd.read_csv(tmp_path / "out.csv", **EXACT)
+    expected = read_csv(tmp_path / "out.csv")
     pd.testing.assert_frame_equal(predicted, expected, check_exact=True)
 
 
