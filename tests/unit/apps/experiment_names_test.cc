@@ -71,8 +71,8 @@ TEST(RunCommandLineTest, AFurtherCommandGetsWhatFollowsItsName) {
   char help[] = "--help";
   char* words[] = {program, name, figure, help, nullptr};
   std::vector<std::string> given;
-  const FurtherCommand command = {.name = "plot", .help = "Draws", .call = [&](const auto& words) {
-                                    given = words;
+  const FurtherCommand command = {.name = "plot", .help = "Draws", .call = [&](const auto& rest) {
+                                    given = rest;
                                     return 7;
                                   }};
   EXPECT_EQ(RunCommandLine(4, words, {&command, 1}), 7);
