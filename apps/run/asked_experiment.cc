@@ -29,9 +29,10 @@ namespace {
 
 void AskedExperiment::AddTo(CommandParser command, const std::string& verb) {
   verb_ = verb;
-  command.AddOption("EXPERIMENT", file_,
-                    "Experiment file (.textproto), or a name such as quickstart/vllm_v1; or options "
-                    "from --model on in its place");
+  command.AddOption(
+      "EXPERIMENT", file_,
+      "Experiment file (.textproto), or a name such as quickstart/vllm_v1; or options "
+      "from --model on in its place");
   AddExperimentOptions(command, options_);
   AddOverrideOptions(command, changes_);
 }
