@@ -184,7 +184,7 @@ int Main(int argc, char** argv, std::span<const FurtherCommand> further) {
     return command->call({context.command_line.begin() + 1, context.command_line.end()});
   }
   AddCommands(CommandParser(app), context);
-  for (const FurtherCommand\& command : further) app.add_subcommand(command.name, command.help);
+  for (const FurtherCommand& command : further) app.add_subcommand(command.name, command.help);
   std::vector<std::string> arguments = context.command_line;
   RepairDashes(app, arguments);
   RequireKnownNames(app, arguments);
