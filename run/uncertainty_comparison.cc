@@ -11,6 +11,7 @@
 #include "core/input_error.h"
 #include "core/statistics.h"
 #include "run/cost_cache.h"
+#include "run/many/parallel_runs.h"
 #include "run/simulation.h"
 #include "sim/devices/drawn_errors.h"
 
@@ -34,6 +35,8 @@ constexpr double kChanceTimesDraws = 3.84;
 
 // Values of a metric, by draw.
 using Draws = std::vector<double>;
+// By metric, then experiment.
+using MetricDraws = std::vector<std::vector<Draws>>;
 
 DrawnInterval IntervalOf(const Draws& values) {
   return {Median(values), Quantile(values, 0.05), Quantile(values, 0.95)};
@@ -78,11 +81,10 @@ bool HasModelErrors(const ExperimentConfig& config) {
 }
 
 // The experiment with the seed and the errors of draw number `draw`, counted from 1.
-ExperimentConfig DrawnConfig(ExperimentConfig config, int draw) {
-  config.seed += static_cast<std::uint64_t>(draw) - 1;
-  const auto number = static_cast<std::uint64_t>(draw);
-  sim::SetDraw(config.cost, number);
-  for (ReplicaGroup& group : config.system.groups) sim::SetDraw(group.cost, number);
+ExperimentConfig DrawnConfig(ExperimentConfig config, std::uint64_t draw) {
+  config.seed += draw - 1;
+  sim::SetDraw(config.cost, draw);
+  for (ReplicaGroup& group : config.system.groups) sim::SetDraw(group.cost, draw);
   return config;
 }
 
@@ -108,10 +110,24 @@ DrawnMetric Judge(const JudgedMetric& judged, const std::vector<Draws>& values,
   return metric;
 }
 
+// Adds the metrics that are defined in all draws that were made, which are the first ones.
+void AddMetrics(MetricDraws& values, UncertaintyComparison& comparison) {
+  for (std::size_t m = 0; m < values.size(); ++m) {
+    for (Draws& draws : values[m]) draws.resize(static_cast<std::size_t>(comparison.draws));
+    const bool defined = std::ranges::all_of(values[m], [](const Draws& of_one) {
+      return std::ranges::all_of(of_one, [](double value) { return std::isfinite(value); });
+    });
+    if (defined) {
+      comparison.metrics.push_back(
+          Judge(kJudgedMetrics[m], values[m], comparison.has_model_errors));
+    }
+  }
+}
+
 }  // namespace
 
 UncertaintyComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
-                                   RunControl& control) {
+                                   RunControl& control, int jobs) {
   UncertaintyComparison comparison;
   CostCache costs;
   std::vector<ExperimentConfig> experiments;
@@ -123,38 +139,32 @@ UncertaintyComparison CompareDraws(const std::vector<ExperimentConfig>& asked, i
     comparison.has_model_errors = comparison.has_model_errors || HasModelErrors(config);
     experiments.push_back(Resolve(config, costs).config);
   }
-  // By metric, then experiment.
-  std::vector<std::vector<Draws>> values(kJudgedMetrics.size(),
-                                         std::vector<Draws>(experiments.size()));
-  RunControl silent;
-  while (comparison.draws < draws && !control.StopRequested()) {
-    ++comparison.draws;
+  const auto count = static_cast<std::size_t>(draws);
+  MetricDraws values(kJudgedMetrics.size(),
+                     std::vector<Draws>(experiments.size(), Draws(count, std::nan(""))));
+  const auto run = [&](std::size_t draw, RunControl& /*inner*/) {
     for (std::size_t i = 0; i < experiments.size(); ++i) {
-      const Deployment deployment = Resolve(DrawnConfig(experiments[i], comparison.draws), costs);
-      const Summary summary = Simulate(deployment, silent).summary;
+      RunControl whole;  // a draw that has begun is completed
+      const Deployment deployment = Resolve(DrawnConfig(experiments[i], draw + 1), costs);
+      const Summary summary = Simulate(deployment, whole).summary;
       for (std::size_t m = 0; m < kJudgedMetrics.size(); ++m) {
         const bool has = summary.Find(kJudgedMetrics[m].name) != nullptr;
-        values[m][i].push_back(has ? summary.Number(kJudgedMetrics[m].name) : std::nan(""));
+        if (has) values[m][i][draw] = summary.Number(kJudgedMetrics[m].name);
       }
     }
-    control.OnProgress("draws", static_cast<std::uint64_t>(comparison.draws),
-                       static_cast<std::uint64_t>(draws));
-  }
+  };
+  const auto done = [&](std::size_t /*draw*/) {
+    ++comparison.draws;
+    control.OnProgress("draws", static_cast<std::uint64_t>(comparison.draws), count);
+  };
+  RunInParallel(count, jobs, control, run, done);
   control.OnProgressEnd();
   if (comparison.draws < kDrawsMin) {
     throw InputError(
         InputError::Kind::kUsage, "draws",
         fmt::format("only {} were made; allowed: at least {}", comparison.draws, kDrawsMin));
   }
-  for (std::size_t m = 0; m < kJudgedMetrics.size(); ++m) {
-    const bool defined = std::ranges::all_of(values[m], [](const Draws& of_one) {
-      return std::ranges::all_of(of_one, [](double value) { return std::isfinite(value); });
-    });
-    if (defined) {
-      comparison.metrics.push_back(
-          Judge(kJudgedMetrics[m], values[m], comparison.has_model_errors));
-    }
-  }
+  AddMetrics(values, comparison);
   return comparison;
 }
 

@@ -145,17 +145,25 @@ std::string SystemLine(const AnsweredRun& run) {
   return line;
 }
 
-void WriteLatencies(std::ostream& out, const Summary& summary) {
+// "  42.0 to 47.2"; empty without an interval.
+std::string IntervalText(const Certainty& certainty, const std::string& metric) {
+  const run::DrawnInterval* const interval = certainty.Find(metric);
+  if (interval == nullptr) return "";
+  return fmt::format("{:>8} to {}", ShortNumber(interval->low), ShortNumber(interval->high));
+}
+
+void WriteLatencies(std::ostream& out, const Summary& summary, const Certainty& certainty) {
   constexpr std::array<std::pair<const char*, const char*>, 4> kLatencies = {
       {{"TTFT", "ttft"}, {"TPOT", "tpot"}, {"ITL", "itl"}, {"E2E", "e2el"}}};
-  out << fmt::format("{:21}{:>4}{:>8}{:>8}{:>8}\n", "", "mean", "p50", "p90", "p99");
+  out << fmt::format("{:21}{:>4}{:>8}{:>8}{:>8}{}\n", "", "mean", "p50", "p90", "p99",
+                     certainty.draws ? "    90 % of means" : "");
   for (const auto& [title, key] : kLatencies) {
     out << fmt::format("{:14}{:2}", title, "ms");
     for (const char* const statistic : {"mean", "p50", "p90", "p99"}) {
       const double value = NumberIn(summary, fmt::format("{}_{}_ms", statistic, key));
       out << fmt::format("{:>{}}", ShortNumber(value), statistic[0] == 'm' ? 9 : 8);
     }
-    out << '\n';
+    out << IntervalText(certainty, fmt::format("mean_{}_ms", key)) << '\n';
   }
 }
 
@@ -185,8 +193,8 @@ void WriteCounts(std::ostream& out, const AnsweredRun& run) {
 }  // namespace
 
 void WriteAnswer(std::ostream& out, const AnsweredRun& run) {
-  out << SystemLine(run) << '\n';
-  WriteLatencies(out, run.summary);
+  out << run.certainty.text << '\n' << SystemLine(run) << '\n';
+  WriteLatencies(out, run.summary, run.certainty);
   WriteCounts(out, run);
   const Advice advice = AdviceOn(run.config, run.summary, run.experiment_file);
   out << "Bottleneck: " << advice.bottleneck << ".\nTry: " << advice.next << '\n';

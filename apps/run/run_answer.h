@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/run/certainty.h"
 #include "apps/run/option_experiment.h"
 #include "config/experiment_config.h"
 #include "run/record/summary.h"
@@ -15,13 +16,14 @@ struct AnsweredRun {
   const ExperimentConfig& config;  // borrowed, as all members
   const OptionExperiment& made;
   const Summary& summary;
+  const Certainty& certainty;
   const std::vector<std::string>& ignored;  // options
   int warnings = 0;                         // that were shown
   std::string experiment_file;              // for further commands
 };
 
-// Writes what was run and what the user left open, latencies, counts, the bottleneck and what to
-// try, and the options that were ignored.
+// Writes how sure the results are, what was run and what the user left open, latencies, counts, the
+// bottleneck and what to try, and the options that were ignored.
 void WriteAnswer(std::ostream& out, const AnsweredRun& run);
 
 // "ignored: --port, --tokenizer (no server is asked)"; empty if none was.

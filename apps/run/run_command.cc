@@ -83,7 +83,7 @@ void WriteExperiment(const RunArguments& arguments, const ExperimentConfig& conf
 }
 
 void Print(const RunArguments& arguments, const ExperimentConfig& config, const std::string& out,
-           const run::RunOutcome& outcome, int warnings) {
+           const run::RunOutcome& outcome, CountedReports& control) {
   const std::vector<std::string> ignored = arguments.experiment.ignored();
   if (arguments.format == "json") {
     WriteJson(std::cout, outcome.summary);
@@ -93,8 +93,10 @@ void Print(const RunArguments& arguments, const ExperimentConfig& config, const 
   if (arguments.experiment.from_options()) {
     const std::string file =
         arguments.written.empty() ? out + "/config.resolved.textproto" : arguments.written;
-    WriteAnswer(std::cout,
-                {config, arguments.experiment.made(), outcome.summary, ignored, warnings, file});
+    const int warnings = control.warnings();
+    const Certainty certainty = CertaintyOf(config, outcome.summary, control);
+    WriteAnswer(std::cout, {config, arguments.experiment.made(), outcome.summary, certainty,
+                            ignored, warnings, file});
     return;
   }
   const NamedSummary column{config.name, &outcome.summary};
@@ -123,7 +125,7 @@ void Run(RunArguments& arguments, CommandContext& context) {
       real ? real_runs.Run(config, out, context.command_line, control)
            : run::RunSimulation(config, out, context.command_line, control,
                                 arguments.jobs > 0 ? arguments.jobs : run::DefaultJobs());
-  Print(arguments, config, out, outcome, control.warnings());
+  Print(arguments, config, out, outcome, control);
   if (!arguments.exported.empty()) {
     run::ExportVllmBench(
         out, outcome.summary,

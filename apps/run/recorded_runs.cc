@@ -1,0 +1,115 @@
+#include "apps/run/recorded_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "core/check.h"
+#include "core/csv.h"
+#include "core/model_presets.h"
+#include "core/number_text.h"
+
+namespace twin::apps {
+namespace {
+
+using SystemName = std::tuple<std::string, std::string, int>;  // model, device, ranks
+
+// Sums of the absolute errors of one metric.
+struct ErrorSum {
+  double sum = 0;
+  int count = 0;
+
+  [[nodiscard]] double Mean() const { return count == 0 ? 0 : sum / count; }
+};
+
+// The errors of a system by metric, of the runs to which something was fitted or of the others.
+struct Part {
+  std::map<std::string, ErrorSum, std::less<>> metrics;
+};
+
+struct SystemErrors {
+  Part fit;
+  Part judge;
+};
+
+template <class Number>
+Number NumberOf(std::string_view text) {
+  const auto number = NumberFrom<Number>(text);
+  CHECK(number.has_value());
+  return *number;
+}
+
+// Columns: data_set, run, part, gpu, model, tensor, side, failed, metric, error_pct, noise_pct.
+std::map<SystemName, SystemErrors> ReadErrors() {
+  enum Column {
+    kPart = 2,
+    kGpu = 3,
+    kModel = 4,
+    kTensor = 5,
+    kFailed = 7,
+    kMetric = 8,
+    kError = 9
+  };
+  std::map<SystemName, SystemErrors> systems;
+  std::string_view rest = RecordedErrorTables().front().bytes;
+  CsvCells row;
+  for (bool is_header = true; !rest.empty(); is_header = false) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    CHECK(row.Split(rest.substr(0, end)) == CsvCells::Result::kSplit);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::vector<std::string_view>& cells = row.cells();
+    if (is_header || cells[kFailed] != "0") continue;
+    SystemErrors& errors = systems[{std::string(cells[kModel]), std::string(cells[kGpu]),
+                                    NumberOf<int>(cells[kTensor])}];
+    Part& part = cells[kPart] == "fit" ? errors.fit : errors.judge;
+    ErrorSum& sum = part.metrics[std::string(cells[kMetric])];
+    sum.sum += std::abs(NumberOf<double>(cells[kError]));
+    ++sum.count;
+  }
+  return systems;
+}
+
+std::vector<RecordedRuns> ReadRecordedRuns() {
+  std::vector<RecordedRuns> all;
+  for (auto& [name, errors] : ReadErrors()) {
+    const bool is_judged = errors.judge.metrics.contains("e2e_mean");
+    Part& part = is_judged ? errors.judge : errors.fit;
+    all.push_back({.model = std::get<0>(name),
+                   .device = std::get<1>(name),
+                   .tensor = std::get<2>(name),
+                   .runs = part.metrics["e2e_mean"].count,
+                   .ttft_error_pct = part.metrics["ttft_mean"].Mean(),
+                   .tpot_error_pct = part.metrics["tpot_mean"].Mean(),
+                   .e2e_error_pct = part.metrics["e2e_mean"].Mean()});
+  }
+  return all;
+}
+
+double ParametersPerRank(const ModelSpec& model, int ranks) {
+  return static_cast<double>(TotalParameters(model)) / ranks;
+}
+
+}  // namespace
+
+std::span<const RecordedRuns> AllRecordedRuns() {
+  static const std::vector<RecordedRuns> all = ReadRecordedRuns();
+  return all;
+}
+
+std::optional<RecordedRuns> NearestRecordedRuns(const SystemConfig& system) {
+  if (!system.groups.empty()) return std::nullopt;
+  const bool is_mixture = system.model_spec.moe.experts > 0;
+  const double size = ParametersPerRank(system.model_spec, system.parallelism.devices());
+  const auto distance = [&](const RecordedRuns& recorded) {
+    const ModelSpec model = ModelPreset(recorded.model);
+    return std::tuple(recorded.device != system.hardware_spec.name,
+                      (model.moe.experts > 0) != is_mixture,
+                      std::abs(std::log(ParametersPerRank(model, recorded.tensor) / size)));
+  };
+  return *std::ranges::min_element(AllRecordedRuns(), {}, distance);
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,37 @@
+// The recorded serving run that is most like a system, and how far its prediction was off.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "config/experiment_config.h"
+#include "core/files/embedded_file.h"
+
+namespace twin::apps {
+
+// Recordings of one model on one kind of server, predicted.
+struct RecordedRuns {
+  std::string model;
+  std::string device;
+  int tensor = 1;  // ranks
+  int runs = 0;
+  // Mean of |simulated / recorded - 1| over the runs, in percent, of the mean latencies.
+  double ttft_error_pct = 0;
+  double tpot_error_pct = 0;
+  double e2e_error_pct = 0;
+};
+
+// All recordings that checks/fidelity predicts, without runs in which clients gave up. Runs to
+// which something was fitted count only where no other run of the same system exists.
+std::span<const RecordedRuns> AllRecordedRuns();
+
+// The recordings nearest to a system: those on its device before all others, of a mixture of
+// experts before those of dense models (or the reverse), then by the ratio of the parameters per
+// rank. Nullopt for a system of several groups, which no recording is like.
+std::optional<RecordedRuns> NearestRecordedRuns(const SystemConfig& system);
+
+// errors.csv of checks/fidelity.
+std::span<const EmbeddedFile> RecordedErrorTables();
+
+}  // namespace twin::apps
