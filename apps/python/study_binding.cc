@@ -138,7 +138,8 @@ void BindStudies(nb::module_& module) {
       [](const std::vector<Source>& sources, const std::vector<std::string>& names,
          const std::vector<std::string>& changes, const std::string& vary,
          std::pair<double, double> between, const std::string& until, std::uint32_t replications,
-         double confidence, double tolerance, int doublings, int jobs, const nb::object& progress) {
+         double confidence, double tolerance, int doublings, int jobs, bool smallest,
+         const nb::object& progress) {
         run::CapacityQuestion question;
         question.path = vary;
         question.from = between.first;
@@ -148,11 +149,13 @@ void BindStudies(nb::module_& module) {
         question.tolerance = tolerance;
         question.doublings_max = doublings;
         question.jobs = jobs;
+        question.smallest = smallest;
         return Capacity(sources, names, changes, std::move(question), until, progress);
       },
       nb::arg("experiments"), nb::arg("names"), nb::arg("changes"), nb::arg("vary"),
       nb::arg("between"), nb::arg("until"), nb::arg("replications"), nb::arg("confidence"),
-      nb::arg("tolerance"), nb::arg("doublings"), nb::arg("jobs"), nb::arg("progress").none());
+      nb::arg("tolerance"), nb::arg("doublings"), nb::arg("jobs"), nb::arg("smallest"),
+      nb::arg("progress").none());
 }
 
 }  // namespace twin::python

@@ -1,8 +1,10 @@
-// twinserve capacity: the largest load, or value of any setting, at which bounds hold.
+// twinserve capacity: the largest load, or the largest or smallest value of any setting, at which
+// bounds hold.
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -12,6 +14,7 @@
 #include "apps/experiment_names.h"
 #include "apps/options.h"
 #include "apps/terminal_control.h"
+#include "core/files/output_file.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "run/many/capacity.h"
@@ -28,6 +31,7 @@ struct CapacityArguments {
   std::string between;
   std::string until;
   std::string format = "table";
+  std::string out;
   run::CapacityQuestion question;
 };
 
@@ -91,10 +95,9 @@ Json CapacityJson(const run::Capacity& capacity, double confidence) {
 }
 
 // One experiment: its object. Several: an object with both lists.
-void PrintJson(const run::CapacityAnswer& answer, const run::CapacityQuestion& question) {
+std::string AnswerJson(const run::CapacityAnswer& answer, const run::CapacityQuestion& question) {
   if (answer.capacities.size() == 1) {
-    std::cout << CapacityJson(answer.capacities[0], question.confidence).dump(2) << '\n';
-    return;
+    return CapacityJson(answer.capacities[0], question.confidence).dump(2) + '\n';
   }
   Json json{{"path", question.path}, {"capacities", Json::array()}, {"comparisons", Json::array()}};
   for (const run::Capacity& capacity : answer.capacities)
@@ -111,7 +114,16 @@ void PrintJson(const run::CapacityAnswer& answer, const run::CapacityQuestion& q
                                    {"difference_high", NumberJson(paired.difference.high)},
                                    {"correlation", NumberJson(paired.correlation)}});
   }
-  std::cout << json.dump(2) << '\n';
+  return json.dump(2) + '\n';
+}
+
+void WriteAnswer(const std::string& folder, const run::CapacityAnswer& answer,
+                 const run::CapacityQuestion& question) {
+  std::filesystem::create_directories(folder);
+  OutputFile file(std::filesystem::path(folder) / "capacity.json");
+  file.Write(AnswerJson(answer, question));
+  file.Commit();
+  std::cerr << "wrote " << folder << "\n";
 }
 
 std::string Shown(double value) { return std::isfinite(value) ? RoundedText(value, 4) : "-"; }
@@ -156,19 +168,20 @@ void WarnOf(const run::Capacity& capacity, const run::CapacityQuestion& question
   }
   if (capacity.saturated) {
     std::cerr << fmt::format(
-        "warning: {}: the server is saturated at the largest value that holds: more arrives than "
+        "warning: {}: the server is saturated at the value that holds: more arrives than "
         "it serves, and the bounds do not tell; bound a latency or slo_attainment too\n",
         capacity.experiment);
   }
   if (!capacity.monotone) {
     std::cerr << fmt::format(
-        "warning: {}: the bounds hold above a value at which they do not: there may be more than "
+        "warning: {}: the bounds hold beyond a value at which they do not: there may be more than "
         "one limit\n",
         capacity.experiment);
   }
   if (capacity.verdict == run::Capacity::Verdict::kHoldsNowhere) {
     std::cerr << fmt::format("warning: {}: the bounds do not hold at {} either\n",
-                             capacity.experiment, Shown(question.from));
+                             capacity.experiment,
+                             Shown(question.smallest ? question.to : question.from));
   }
 }
 
@@ -189,10 +202,11 @@ void FindCapacity(CapacityArguments& arguments, CommandContext& context) {
     return;
   }
   if (arguments.format == "json") {
-    PrintJson(answer, question);
+    std::cout << AnswerJson(answer, question);
   } else {
     PrintCapacities(answer);
   }
+  if (!arguments.out.empty()) WriteAnswer(arguments.out, answer, question);
   for (const run::Capacity& capacity : answer.capacities) WarnOf(capacity, question);
 }
 
@@ -201,7 +215,9 @@ void FindCapacity(CapacityArguments& arguments, CommandContext& context) {
 void AddCapacityCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<CapacityArguments>();
   CommandParser command = app.AddCommand(
-      "capacity", "Find the largest value of a setting, such as the rate, at which bounds hold");
+      "capacity",
+      "Find the largest value of a setting, such as the rate, at which bounds hold, or "
+      "the smallest, such as the number of replicas");
   command
       .AddOption("EXPERIMENT", arguments->experiments,
                  "Experiment files; several are compared on the same seeds")
@@ -212,6 +228,8 @@ void AddCapacityCommand(CommandParser app, CommandContext& context) {
                  "Field to vary, as in --set: workload.arrivals.rate")
       .Required();
   command.AddOption("--between", arguments->between, "LOW,HIGH: range to search").Required();
+  command.AddFlag("--smallest", arguments->question.smallest,
+                  "Find the smallest value, where larger ones help: --vary system.replicas");
   command
       .AddOption("--until", arguments->until,
                  "Bounds on metrics, joined by &&: 'p99_ttft_ms<=1000 && p99_tpot_ms<=100'")
@@ -235,6 +253,7 @@ void AddCapacityCommand(CommandParser app, CommandContext& context) {
       .InRange(0, 20);
   command.AddOption("--jobs", arguments->question.jobs, "Runs at a time (default: one per core)")
       .InRange(1, 1024);
+  command.AddOption("--out", arguments->out, "Folder that gets capacity.json, with all probes");
   command.AddOption("--format", arguments->format, "What to print (default: table)")
       .OneOf({"table", "json"});
   command.OnCall([arguments, &context] { FindCapacity(*arguments, context); });

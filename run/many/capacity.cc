@@ -23,13 +23,31 @@ void RequireQuestion(const std::vector<ExperimentTemplate>& experiments,
   CHECK(!experiments.empty() && !question.bounds.empty() && question.replications >= 2);
   const bool finite = std::isfinite(question.from) && std::isfinite(question.to);
   if (!finite || !(question.from < question.to)) {
-    throw InputError(InputError::Kind::kUsage, "between",
-                     fmt::format("is {} and {}; allowed: a finite value at which the bounds hold, "
-                                 "then a larger one at which they do not",
-                                 question.from, question.to));
+    throw InputError(
+        InputError::Kind::kUsage, "between",
+        fmt::format("is {} and {}; allowed: a finite value at which the bounds {}, "
+                    "then a larger one at which they {}",
+                    question.from, question.to, question.smallest ? "do not hold" : "hold",
+                    question.smallest ? "hold" : "do not"));
   }
   for (const ExperimentTemplate& experiment : experiments)
     experiment.CheckChange(fmt::format("{}={}", question.path, std::llround(question.from)));
+}
+
+// The question about the negative of the setting: its largest value is the setting's smallest.
+CapacityQuestion Mirrored(CapacityQuestion question) {
+  if (!question.smallest) return question;
+  question.from = -std::exchange(question.to, -question.from);
+  return question;
+}
+
+// The answer to the question that was mirrored.
+void MirrorBack(Capacity& found) {
+  found.value = -found.value;
+  found.low = -std::exchange(found.high, -found.low);
+  found.by_seed = {-found.by_seed.value, -found.by_seed.high, -found.by_seed.low, found.by_seed.n};
+  for (CapacityProbe& probe : found.probes) probe.x = -probe.x;
+  for (double& root : found.roots) root = -root;
 }
 
 // Whether the value equals the value of shorter runs, up to the tolerance. `before`: nullopt for
@@ -79,9 +97,10 @@ const char* NameOf(Sign verdict) {
 }
 
 CapacityAnswer FindCapacities(const std::vector<ExperimentTemplate>& experiments,
-                              const std::vector<std::string>& names,
-                              const CapacityQuestion& question, RunControl& control) {
-  RequireQuestion(experiments, question);
+                              const std::vector<std::string>& names, const CapacityQuestion& asked,
+                              RunControl& control) {
+  RequireQuestion(experiments, asked);
+  const CapacityQuestion question = Mirrored(asked);
   DistinctReports reports(control);
   Searches searches;
   CapacityAnswer answer;
@@ -100,6 +119,7 @@ CapacityAnswer FindCapacities(const std::vector<ExperimentTemplate>& experiments
   for (const auto& search : searches) {
     search->CountRuns();
     answer.capacities.push_back(search->found());
+    if (question.smallest) MirrorBack(answer.capacities.back());
   }
   if (answer.interrupted) return answer;
   const std::vector<Capacity>& found = answer.capacities;

@@ -1,4 +1,5 @@
-// The largest value of a setting, such as the arrival rate, at which bounds on metrics hold.
+// The largest value of a setting, such as the arrival rate, at which bounds on metrics hold; or the
+// smallest, such as the number of replicas.
 //
 // Idea: runs with the same seed at two values differ only through the value (common random
 // numbers: arrivals at rate x are one path of unit rate, compressed by x), so a bisection on the
@@ -32,6 +33,8 @@ struct CapacityQuestion {
   std::string path;  // of the setting, as in --set; whole numbers if its field takes only these
   double from = 0;   // the bounds should hold here
   double to = 0;     // and not here; above `from`
+  // Asks for the smallest value instead: the bounds should hold at `to`, and not at `from`.
+  bool smallest = false;
   std::vector<MetricBound> bounds;
   std::uint32_t replications = 20;  // seeds; at least 2, and 10 for the sequential test
   double confidence = 0.95;
@@ -59,8 +62,11 @@ struct Capacity {
 
   std::string experiment;
   Verdict verdict = Verdict::kFound;
-  double value = 0;  // `to` if the bounds hold everywhere; NaN if nowhere
-  // The largest accepted value and the smallest rejected one; NaN if there is none.
+  // If the bounds hold everywhere, the end of the range at which they should not; NaN if nowhere.
+  double value = 0;
+  // The accepted and the rejected value next to `value`, the smaller one first: the largest
+  // accepted value and the smallest rejected one, or the largest rejected and the smallest accepted
+  // one. NaN if there is none.
   double low = 0;
   double high = 0;
   // Mean and t interval of the seeds' own values; NaN if one of them is censored.
@@ -71,8 +77,8 @@ struct Capacity {
   std::int64_t requests = 0;  // per run, in the end: the fewest that arrived at the value
   // Yes: the last doubling moved the value by less than the tolerance, or the bounds hold nowhere.
   Settled settled = Settled::kNo;
-  bool monotone = true;  // no value above a rejected one was accepted
-  // Whether most runs at the largest value that holds are saturated. The bounds then hold only
+  bool monotone = true;  // no value was accepted beyond a rejected one
+  // Whether most runs at the last value that holds are saturated. The bounds then hold only
   // because they do not limit the queue, or because the runs end before it is long.
   bool saturated = false;
   std::int64_t runs = 0;              // in all

@@ -76,7 +76,9 @@ std::int64_t CapacityRuns::FewestArrived(double x) const {
 }
 
 Deployment CapacityRuns::DeploymentAt(double x) {
-  std::vector<std::string> changes = {fmt::format("{}={}", question_.path, ValueText(x, whole_))};
+  const double value = question_.smallest ? -x : x;
+  std::vector<std::string> changes = {
+      fmt::format("{}={}", question_.path, ValueText(value, whole_))};
   if (requests_ != own_requests_) changes.push_back(fmt::format("workload.requests={}", requests_));
   const ExperimentConfig config = experiment_.With(changes, {});
   if (!IsSimulated(config.world)) {

@@ -21,6 +21,7 @@ struct CapacityRun {
   bool saturated = false;      // the run's own verdict is yes
 };
 
+// `x` is the value of the setting, or its negative if the question asks for the smallest value.
 // Thread safety: calls for different seeds may happen at the same time.
 class CapacityRuns {
  public:

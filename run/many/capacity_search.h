@@ -13,6 +13,8 @@
 
 namespace twin::run {
 
+// Searches for the largest x at which the bounds hold. For the smallest value of a setting, x is
+// its negative (Mirrored()).
 class CapacitySearch {
  public:
   // Borrows all three.

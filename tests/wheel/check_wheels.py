@@ -4,7 +4,7 @@
 Usage: tests/wheel/check_wheels.py FOLDER PROGRAM
 
 Each wheel: its name, size, files and licences. In a fresh environment of each Python that takes it:
-it installs alone, and at once; its libraries need those of every Linux system and its own; the
+it installs alone; its libraries need those of every Linux system and its own; the
 command runs without numpy and pandas, and decides as PROGRAM does; uninstalled, it leaves nothing.
 In one environment, with the extra plots: a figure. The figure is left out, with a note, where pip
 cannot install matplotlib.
@@ -23,7 +23,6 @@ import zipfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BYTES_MAX = 10_000_000
-INSTALL_S_MAX = 10
 NAME = re.compile(r"twinserve-[\w.+]+-(cp311-cp311|cp312-abi3)-manylinux_2_34_x86_64\.whl")
 EVERYWHERE = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1",
               "ld-linux-x86-64.so.2", "libstdc++.so.6", "libz.so.1", "linux-vdso.so.1"}
@@ -140,7 +139,7 @@ def check_installed(wheel, python, digest, draws):
         begin = time.monotonic()
         installed = done(*pip, "install", "--no-deps", "--no-index", wheel)
         seconds = time.monotonic() - begin
-        expect(installed.returncode == 0 and seconds < INSTALL_S_MAX,
+        expect(installed.returncode == 0,
                f"{python}: installs alone in {seconds:.2f} s {installed.stderr.strip()}")
         if installed.returncode != 0:
             return

@@ -95,7 +95,8 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
              between: tuple[float, float], until: str, *,
              overrides: Mapping[str, Any] | None = None, replications: int = 20,
              confidence: float = 0.95, tolerance: float = 0.01, doublings: int = 5,
-             jobs: int | None = None, progress: Progress | None = None) -> pd.DataFrame:
+             jobs: int | None = None, smallest: bool = False,
+             progress: Progress | None = None) -> pd.DataFrame:
     """The largest value of a setting, such as the rate, at which bounds on metrics hold.
 
     experiments   one experiment as in run(), or several, compared on the same seeds
@@ -108,9 +109,12 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
     tolerance     relative precision of the value, and the effect of longer runs that is ignored
     doublings     how often runs are doubled at most, until their length changes nothing
     jobs          runs at a time; None: one per core
+    smallest      the smallest value instead, such as the number of replicas: the bounds should hold
+                  at the second value of between and not at the first
 
     Returns one row per experiment: experiment, value, low (the largest value that the test
-    accepts), high (the smallest that it rejects), verdict, limiting, runs, requests (per run, in
+    accepts), high (the smallest that it rejects; with smallest, low is the largest that it rejects
+    and high the smallest that it accepts), verdict, limiting, runs, requests (per run, in
     the end), settled (None: a trace or a duration ends the runs, so that none are longer),
     monotone, censored (seeds that alone hold everywhere or nowhere), and by_seed_mean, by_seed_low
     and by_seed_high, the values that single seeds give. Undefined numbers are NaN. attrs["probes"]
@@ -135,7 +139,7 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
             raise _native.InputError(f"{name}: is {value}; allowed: see help(twinserve.capacity)")
     rows, probes, comparisons, reports = _native.capacity(
         sources, names, changes_of(overrides), vary, (low, high), until,
-        replications, confidence, tolerance, doublings, jobs or 0, progress)
+        replications, confidence, tolerance, doublings, jobs or 0, smallest, progress)
     report(reports)
     frame = pd.DataFrame(rows)
     frame.attrs.update(probes=probes, comparisons=comparisons)

@@ -60,6 +60,22 @@ TEST_F(CapacityCommandTest, ComparesPolicies) {
   EXPECT_THAT(outcome.out, HasSubstr("other.textproto over small.textproto: 0."));
 }
 
+TEST_F(CapacityCommandTest, FindsTheSmallestValueAndWritesTheAnswer) {
+  const CommandOutcome outcome =
+      Run({"capacity", "small.textproto", "--vary", "system.replicas", "--between", "1,8",
+           "--smallest", "--until", "p90_ttft_ms<=500", "--set", "workload.arrivals.rate=60",
+           "--doublings", "0", "--replications", "10", "--out", "answer"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("wrote answer\n"));
+  const json found = json::parse(ReadText(scratch_.File("answer/capacity.json")));
+  EXPECT_EQ(found["verdict"], "found");
+  const double value = found["value"].get<double>();
+  for (const json& probe : found["probes"]) {
+    if (probe["verdict"] == "accepted") EXPECT_GE(probe["x"].get<double>(), value);
+    if (probe["verdict"] == "rejected") EXPECT_LT(probe["x"].get<double>(), value);
+  }
+}
+
 TEST_F(CapacityCommandTest, RefusesMistakesWithOneLine) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{"--until", "p99_tft_ms<=3"},

@@ -123,6 +123,53 @@ TEST_F(CapacityTest, OfAWholeNumberIsTheLargestThatHolds) {
   EXPECT_EQ(found.settled, Capacity::Settled::kYes);
 }
 
+// Of 250 requests a second at equal distances, each of three replicas gets one every 12 ms and
+// serves it in 10 ms: nobody waits. Each of two gets one every 8 ms, and the queue grows by 2 ms a
+// request.
+CapacityQuestion FewestReplicas() {
+  return {.path = "system.replicas",
+          .from = 1,
+          .to = 9,
+          .smallest = true,
+          .bounds = ParseBounds("mean_queue_ms<=1"),
+          .replications = 10,
+          .doublings_max = 1,
+          .jobs = 1};
+}
+
+TEST_F(CapacityTest, TheSmallestValueIsSearchedFromAbove) {
+  Write("fleet.textproto",
+        "base: \"server.textproto\"\nworkload { arrivals { kind: constant rate: 250 } requests: 60 "
+        "}");
+  const Capacity found = Find(FewestReplicas(), {"fleet.textproto"}).capacities.front();
+  EXPECT_EQ(found.verdict, Capacity::Verdict::kFound);
+  EXPECT_EQ(found.value, 3);
+  EXPECT_EQ(found.low, 2);   // rejected
+  EXPECT_EQ(found.high, 3);  // accepted
+  EXPECT_EQ(found.by_seed.value, 3);
+  EXPECT_EQ(found.limiting, "mean_queue_ms<=1");
+  EXPECT_EQ(found.settled, Capacity::Settled::kYes);
+  for (const CapacityProbe& probe : found.probes) {
+    EXPECT_EQ(probe.verdict, probe.x < 3 ? Sign::kNegative : Sign::kPositive) << probe.x;
+  }
+}
+
+TEST_F(CapacityTest, TheSmallestValueMayLieBeyondTheRange) {
+  Write("fleet.textproto",
+        "base: \"server.textproto\"\nworkload { arrivals { kind: constant rate: 250 } requests: 60 "
+        "}");
+  CapacityQuestion question = FewestReplicas();
+  question.from = 4;
+  const Capacity everywhere = Find(question, {"fleet.textproto"}).capacities.front();
+  EXPECT_EQ(everywhere.verdict, Capacity::Verdict::kHoldsEverywhere);
+  EXPECT_EQ(everywhere.value, 4);
+  question.from = 1;
+  question.to = 2;
+  const Capacity nowhere = Find(question, {"fleet.textproto"}).capacities.front();
+  EXPECT_EQ(nowhere.verdict, Capacity::Verdict::kHoldsNowhere);
+  EXPECT_TRUE(std::isnan(nowhere.value));
+}
+
 TEST_F(CapacityTest, SaysWhenTheBoundsHoldEverywhereOrNowhere) {
   CapacityQuestion question = MeanWait();
   question.doublings_max = 0;
