@@ -1,8 +1,18 @@
 #include "apps/experiment_names.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
+
+#include "core/input_error.h"
+#include "core/nearest_names.h"
+#include "core/printable.h"
 
 namespace twin::apps {
 namespace {
@@ -22,6 +32,35 @@ bool IsFile(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
+// The names below a folder `experiments`, in alphabetical order. Files that begin with "_" are
+// bases of others.
+std::vector<std::string> NamesIn(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.extension() != kSuffix || path.filename().string().starts_with('_')) continue;
+    names.push_back(fs::path(path).replace_extension().lexically_relative(folder).string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// A name is not the path of a file: it has no suffix, and does not begin like a path.
+bool IsName(const fs::path& asked) {
+  return asked.is_relative() && asked.extension().empty() && !asked.string().starts_with('.');
+}
+
+[[noreturn]] void RefuseName(const std::string& asked, const std::vector<std::string>& names) {
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  throw InputError(
+      InputError::Kind::kUsage, Printable(asked),
+      fmt::format("is no file and no experiment by name; nearest {}; allowed: a file, or "
+                  "a name of the folder experiments",
+                  NearestNames(asked, views)));
+}
+
 }  // namespace
 
 void SetDataFolder(fs::path folder) { DataFolder() = std::move(folder); }
@@ -36,6 +75,11 @@ fs::path ExperimentFile(const fs::path& asked) {
     if (IsFile(file)) return file;
     if (IsFile(file.string() + kSuffix)) return file.string() + kSuffix;
   }
+  std::error_code ignored;
+  if (!IsName(asked) || fs::exists(asked, ignored)) return asked;
+  std::vector<std::string> names = NamesIn(kFolder);
+  if (names.empty() && !data.empty()) names = NamesIn(data / kFolder);
+  if (!names.empty()) RefuseName(asked.string(), names);
   return asked;
 }
 

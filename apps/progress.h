@@ -1,4 +1,4 @@
-// A progress line on stderr.
+// Progress of long work on stderr.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,9 @@
 
 namespace twin::apps {
 
-// Writes only if stderr is a terminal, at most five times a second, with the time left if the total
-// is known; erases itself at the end.
+// On a terminal, a line that is written anew at most five times a second, and erased at the end.
+// Elsewhere, such as in a log, one further line each minute. Both say how much time is left if the
+// total is known.
 class Progress {
  public:
   // `total` 0 = unknown: only the count is shown.
@@ -20,15 +21,18 @@ class Progress {
   void Show(std::uint64_t done);
 
  private:
-  [[nodiscard]] std::string TimeLeft(std::chrono::steady_clock::time_point now,
-                                     std::uint64_t done) const;
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  [[nodiscard]] std::string TimeLeft(TimePoint now, std::uint64_t done) const;
+  void DrawBar(TimePoint now, std::uint64_t done);
+  void PrintLine(TimePoint now, std::uint64_t done) const;
 
   std::string what_;
   std::uint64_t total_;
   bool terminal_;
-  bool shown_ = false;
-  std::chrono::steady_clock::time_point next_;
-  std::chrono::steady_clock::time_point begin_;  // of the first report that was shown
+  bool drawn_ = false;
+  TimePoint next_;
+  TimePoint begin_;  // of the first report
   std::uint64_t done_at_begin_ = 0;
 };
 

@@ -119,8 +119,9 @@ nb::tuple Recommend(const Source& source, const std::string& out, int jobs, bool
     const RecommendConfig request =
         is_text ? ParseRecommendation(text, "request", std::filesystem::current_path())
                 : ReadRecommendation(text);
-    const run::Recommendation answer =
-        run::Recommend(request, {.jobs = jobs, .exhaustive = exhaustive}, control);
+    run::RecommendOptions options{.jobs = jobs, .exhaustive = exhaustive};
+    if (!out.empty()) options.log = run::LogIn(out);
+    const run::Recommendation answer = run::Recommend(request, options, control);
     if (answer.interrupted) return;
     json = run::RecommendationJson(answer, request);
     if (!out.empty()) run::WriteRecommendation(answer, request, out);

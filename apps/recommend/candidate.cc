@@ -385,4 +385,13 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request,
   return parameters;
 }
 
+std::string TextOf(const std::vector<Parameter>& parameters) {
+  std::string text;
+  for (const auto& [name, value] : parameters) {
+    text += text.empty() ? "" : ", ";
+    std::visit([&](const auto& one) { text += fmt::format("{} {}", name, one); }, value);
+  }
+  return text;
+}
+
 }  // namespace twin::run

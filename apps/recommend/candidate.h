@@ -39,6 +39,9 @@ struct RejectedSettings {
 std::vector<Parameter> ParametersOf(const RecommendConfig& request,
                                     const CandidateSettings& choice);
 
+// "model llama-3-8b, hardware h100-sxm, ..."
+std::string TextOf(const std::vector<Parameter>& parameters);
+
 class CandidateSpace {
  public:
   // Borrows the request. Throws InputError (usage) for a model, a data sheet or a server that does

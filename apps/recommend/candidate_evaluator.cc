@@ -113,9 +113,10 @@ ExperimentConfig CandidateEvaluator::ExperimentOf(const Candidate& candidate,
 }
 
 Summary CandidateEvaluator::Simulated(const Candidate& candidate, double load, std::uint64_t seed,
-                                      const RunLength& length, RunControl& control) {
+                                      const RunLength& length, RunControl& control,
+                                      std::int64_t& runs) const {
   if (control.StopRequested()) throw SearchStopped{};
-  ++runs_;
+  ++runs;
   const Deployment deployment = AtLoad(candidate, load, length);
   const RunOutcome outcome = Simulate(WithSeed(deployment, request_.seed + seed), control);
   if (outcome.interrupted) throw SearchStopped{};
@@ -155,8 +156,8 @@ double CandidateEvaluator::ValueAt(const Candidate& candidate, double limit) con
 RunLength CandidateEvaluator::FullLength(const std::vector<Candidate>& candidates) {
   CHECK(!candidates.empty());
   const Candidate& any = candidates[0];
-  const Summary pilot =
-      Simulated(any, EngineLoad(any), 0, {.requests = kPilotRequests, .warmup = 0}, control_);
+  const Summary pilot = Simulated(any, EngineLoad(any), 0,
+                                  {.requests = kPilotRequests, .warmup = 0}, control_, runs_);
   const double done = std::max(1.0, pilot.Number("completed"));
   const double tokens =
       (pilot.Number("total_input_tokens") + pilot.Number("total_output_tokens")) / done;
@@ -180,7 +181,7 @@ RunLength CandidateEvaluator::FullLength(const std::vector<Candidate>& candidate
   length.warmup = std::min<std::int64_t>(std::llround(fill), length.requests / 20);
   // The rate of a trace changes, so that it is taken over the requests of the full runs.
   if (is_trace) {
-    const Summary whole = Simulated(any, EngineLoad(any), 0, length, control_);
+    const Summary whole = Simulated(any, EngineLoad(any), 0, length, control_, runs_);
     rate_per_load_ = whole.Number("offered_rate") / EngineLoad(any);
   }
   return length;
@@ -190,12 +191,13 @@ std::vector<std::string> CandidateEvaluator::RejectInfeasible(
     const std::vector<Candidate>& candidates) {
   std::vector<std::string> reasons(candidates.size());
   std::vector<double> refused(candidates.size());
+  std::vector<std::int64_t> runs(candidates.size());
   RunInParallel(
       candidates.size(), jobs_, control_,
       [&](std::size_t i, RunControl& inner) {
         const double load = axis_.whole() ? 1 : EngineLoad(candidates[i]) / kLoadFactorMax;
-        const Summary summary =
-            Simulated(candidates[i], load, 0, {.requests = kLightRequests, .warmup = 0}, inner);
+        const Summary summary = Simulated(
+            candidates[i], load, 0, {.requests = kLightRequests, .warmup = 0}, inner, runs[i]);
         refused[i] = summary.Number("rejected");
         if (!Searches()) return;
         for (const MetricBound& bound : bounds_) {
@@ -205,7 +207,7 @@ std::vector<std::string> CandidateEvaluator::RejectInfeasible(
                                    bound.text(), RoundedText(value, 4));
         }
       },
-      [](std::size_t) {});
+      [&](std::size_t i) { runs_ += runs[i]; });
   if (control_.StopRequested()) throw SearchStopped{};
   const double least = refused.empty() ? 0 : *std::ranges::min_element(refused);
   for (std::size_t i = 0; i < refused.size(); ++i) {
@@ -216,11 +218,30 @@ std::vector<std::string> CandidateEvaluator::RejectInfeasible(
   return reasons;
 }
 
+std::string CandidateEvaluator::LogKey(const Candidate& candidate, std::uint64_t seed,
+                                       const RunLength& length, double start) const {
+  return fmt::format("{}; seed {}, {} requests, {} left out, tolerance {}, from {}",
+                     TextOf(ParametersOf(request_, candidate.choice)), seed, length.requests,
+                     length.warmup, length.tolerance, start);
+}
+
+Evaluation CandidateEvaluator::EvaluateOnce(const Candidate& candidate, std::uint64_t seed,
+                                            const RunLength& length, double start,
+                                            RunControl& control) {
+  if (log_ == nullptr) return EvaluateOne(candidate, seed, length, start, control);
+  const std::string key = LogKey(candidate, seed, length, start);
+  if (std::optional<Evaluation> known = log_->Find(key)) return *std::move(known);
+  Evaluation made = EvaluateOne(candidate, seed, length, start, control);
+  log_->Add(key, made);
+  return made;
+}
+
 Evaluation CandidateEvaluator::EvaluateOne(const Candidate& candidate, std::uint64_t seed,
                                            const RunLength& length, double start,
                                            RunControl& control) {
   Evaluation found;
-  const Summary asked = Simulated(candidate, EngineLoad(candidate), seed, length, control);
+  const Summary asked =
+      Simulated(candidate, EngineLoad(candidate), seed, length, control, found.runs);
   for (const std::string& key : keys_) found.metrics.push_back(MetricOf(asked, key, candidate));
   if (!Searches()) {
     found.value = found.metrics[KeyIndex(request_.latency_metric)];
@@ -236,7 +257,7 @@ Evaluation CandidateEvaluator::EvaluateOne(const Candidate& candidate, std::uint
   search.start = std::clamp(axis_.whole() ? std::round(guess) : guess, search.low, search.high);
   const double limit = FindLoadLimit(search, [&](double load) {
     if (load == own) return Room(asked, candidate);
-    return Room(Simulated(candidate, load, seed, length, control), candidate);
+    return Room(Simulated(candidate, load, seed, length, control, found.runs), candidate);
   });
   if (limit >= search.high) {
     throw InputError(InputError::Kind::kUsage, request_.source,
@@ -260,10 +281,11 @@ void CandidateEvaluator::RunTasks(const std::vector<Task>& tasks,
         const auto [candidate, seed] = tasks[i];
         const double start = starts.empty() ? 0 : starts[candidate];
         results[candidate][seed] =
-            EvaluateOne(*candidates[candidate], first_seed + seed, length, start, inner);
+            EvaluateOnce(*candidates[candidate], first_seed + seed, length, start, inner);
       },
-      [&](std::size_t) {
+      [&](std::size_t i) {
         ++done;
+        runs_ += results[tasks[i].candidate][tasks[i].seed].runs;
         control_.OnProgress(fmt::format("recommend: runs of {} requests", length.requests), done,
                             tasks.size());
       });

@@ -2,7 +2,6 @@
 // that separates prefill from decode), whose results stand for all parts.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "apps/recommend/candidate.h"
+#include "apps/recommend/evaluation_log.h"
 #include "apps/recommend/load_search.h"
 #include "run/many/bounds.h"
 #include "run/record/summary.h"
@@ -24,13 +24,6 @@ struct RunLength {
   double tolerance = 0.01;    // of the largest load
 };
 
-// Result of one configuration with one seed.
-struct Evaluation {
-  double value = 0;                  // of the objective, in its unit
-  double limit = 0;                  // the largest load of the machine; 0: not searched
-  std::vector<double> metrics = {};  // at the load of the request, by MetricKeys()
-};
-
 // Evaluations by configuration, then seed.
 using Evaluations = std::vector<std::vector<Evaluation>>;
 
@@ -38,6 +31,9 @@ class CandidateEvaluator {
  public:
   // Borrows all. Throws InputError (usage): bounds or a load that are not valid.
   CandidateEvaluator(const CandidateSpace& space, int jobs, RunControl& control);
+
+  // Takes evaluations from the log where it has them, and adds all others. Borrows it.
+  void UseLog(EvaluationLog* log) { log_ = log; }
 
   [[nodiscard]] const std::vector<MetricBound>& bounds() const { return bounds_; }
   // Metrics of an Evaluation: the metrics of the bounds first, in their order.
@@ -80,13 +76,19 @@ class CandidateEvaluator {
   void RunTasks(const std::vector<Task>& tasks, std::span<const Candidate* const> candidates,
                 std::uint64_t first_seed, const RunLength& length, std::span<const double> starts,
                 Evaluations& results);
+  [[nodiscard]] std::string LogKey(const Candidate& candidate, std::uint64_t seed,
+                                   const RunLength& length, double start) const;
+  // From the log, if it is there.
+  [[nodiscard]] Evaluation EvaluateOnce(const Candidate& candidate, std::uint64_t seed,
+                                        const RunLength& length, double start, RunControl& control);
   [[nodiscard]] Evaluation EvaluateOne(const Candidate& candidate, std::uint64_t seed,
                                        const RunLength& length, double start, RunControl& control);
   [[nodiscard]] Deployment AtLoad(const Candidate& candidate, double load,
                                   const RunLength& length) const;
-  // Summary of one run at the load of one engine.
+  // Summary of one run at the load of one engine. Adds 1 to `runs`.
   [[nodiscard]] Summary Simulated(const Candidate& candidate, double load, std::uint64_t seed,
-                                  const RunLength& length, RunControl& control);
+                                  const RunLength& length, RunControl& control,
+                                  std::int64_t& runs) const;
   [[nodiscard]] double Room(const Summary& summary, const Candidate& candidate) const;
   [[nodiscard]] double MetricOf(const Summary& summary, const std::string& key,
                                 const Candidate& candidate) const;
@@ -101,7 +103,8 @@ class CandidateEvaluator {
   std::vector<std::string> keys_;
   double rate_per_load_ = 1;             // requests/s of a trace at scale 1; else 1
   std::int64_t requests_available_ = 0;  // in a trace; 0: no limit
-  std::atomic<std::int64_t> runs_ = 0;
+  EvaluationLog* log_ = nullptr;
+  std::int64_t runs_ = 0;
 };
 
 }  // namespace twin::run

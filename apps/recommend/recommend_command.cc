@@ -151,12 +151,16 @@ void PrintAnswer(const run::Recommendation& answer, const RecommendConfig& reque
     std::cout << "not considered: " << text << "\n";
 }
 
-void AnswerRequest(const RecommendArguments& arguments, CommandContext& context) {
+void AnswerRequest(RecommendArguments& arguments, CommandContext& context) {
   const RecommendConfig request = ReadRecommendation(ExperimentFile(arguments.request));
+  if (!arguments.out.empty()) arguments.options.log = run::LogIn(arguments.out);
   TerminalControl control;
   const run::Recommendation answer = run::Recommend(request, arguments.options, control);
   if (answer.interrupted) {
-    std::cerr << "interrupted: nothing can be recommended yet\n";
+    std::cerr << fmt::format(
+        "interrupted: {}\n",
+        arguments.out.empty() ? "nothing is kept; with --out, the same command goes on"
+                              : "the same command goes on with " + arguments.options.log.string());
     context.exit_code = 1;
     return;
   }
@@ -186,7 +190,8 @@ void AddRecommendCommand(CommandParser app, CommandContext& context) {
                  "Request file (.textproto): docs/parameters.md, docs/configuration.md")
       .Required();
   command.AddOption("--out", arguments->out,
-                    "Folder for recommendation.json and an experiment per configuration");
+                    "Folder for recommendation.json and an experiment per configuration; a search "
+                    "that is interrupted goes on from there");
   command.AddOption("--jobs", arguments->options.jobs, "Runs at a time (default: one per core)")
       .InRange(1, 1024);
   command.AddFlag("--exhaustive", arguments->options.exhaustive,

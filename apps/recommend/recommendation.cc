@@ -76,13 +76,18 @@ class RecommendSearch {
       Search();
     } catch (const SearchStopped&) {
       answer_.interrupted = true;
+    } catch (const InputError&) {
+      if (log_) log_->Remove();
+      throw;
     }
     answer_.runs = evaluator_.runs();
+    if (log_ && !answer_.interrupted) log_->Remove();
     return std::move(answer_);
   }
 
  private:
   void Describe();
+  void OpenLog();
   void Search();
   void RejectHopeless();
   void Halve(const RunLength& full);
@@ -107,6 +112,7 @@ class RecommendSearch {
   const RecommendOptions& options_;
   CandidateSpace space_;
   CandidateEvaluator evaluator_;
+  std::optional<EvaluationLog> log_;
   CostCache costs_;
   std::vector<Candidate> candidates_;
   std::vector<std::size_t> alive_;    // of candidates_
@@ -147,10 +153,24 @@ void RecommendSearch::Describe() {
   }
 }
 
+// Everything that evaluations depend on but the program, which the log names itself.
+void RecommendSearch::OpenLog() {
+  std::string search =
+      fmt::format("{} {} {}\n", answer_.objective, request_.latency_metric, request_.seed);
+  for (const MetricBound& bound : evaluator_.bounds()) search += bound.text() + "\n";
+  search += WriteResolved(candidates_.front().deployment.config);
+  for (const Candidate& candidate : candidates_) {
+    search += TextOf(ParametersOf(request_, candidate.choice)) + "\n";
+  }
+  log_.emplace(options_.log, search);
+  evaluator_.UseLog(&*log_);
+}
+
 void RecommendSearch::Search() {
   candidates_ = space_.All(costs_, answer_.rejected);
   answer_.candidates = candidates_.size() + answer_.rejected.size();
   if (candidates_.empty()) return;
+  if (!options_.log.empty()) OpenLog();
   limits_.assign(candidates_.size(), 0.0);
   const RunLength full = evaluator_.FullLength(candidates_);
   answer_.warmup_requests = full.warmup;

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -104,9 +105,12 @@ struct Recommendation {
 struct RecommendOptions {
   int jobs = 0;             // runs at a time; 0: one per core
   bool exhaustive = false;  // every configuration at full length, to check the search
+  // A file (evaluation_log.h) of a search that was interrupted, which this one goes on with. It is
+  // removed once there is an answer. Empty: nothing is kept.
+  std::filesystem::path log = {};
 };
 
-// Throws InputError for a request that cannot be answered.
+// Throws InputError for a request that cannot be answered, or a log of another search.
 Recommendation Recommend(const RecommendConfig& request, const RecommendOptions& options,
                          RunControl& control);
 

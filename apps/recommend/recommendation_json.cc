@@ -117,6 +117,8 @@ std::string RecommendationJson(const Recommendation& answer, const RecommendConf
   return json.dump(2) + "\n";
 }
 
+std::filesystem::path LogIn(const std::filesystem::path& out) { return out / "evaluations.jsonl"; }
+
 void WriteRecommendation(const Recommendation& answer, const RecommendConfig& request,
                          const std::filesystem::path& out) {
   MakeOutputFolder(out / "configurations");

@@ -18,4 +18,7 @@ std::string RecommendationJson(const Recommendation& answer, const RecommendConf
 void WriteRecommendation(const Recommendation& answer, const RecommendConfig& request,
                          const std::filesystem::path& out);
 
+// RecommendOptions::log of a search whose answer goes into this folder.
+std::filesystem::path LogIn(const std::filesystem::path& out);
+
 }  // namespace twin::run

@@ -48,7 +48,8 @@ def recommend(request: str | os.PathLike[str], *, jobs: int | None = None, exhau
     request     path of a request file (docs/parameters.md), or the text of one
     jobs        runs at a time; None: one per core. Results do not depend on it
     exhaustive  runs every configuration at full length, to check the search
-    out         a folder for recommendation.json and an experiment per configuration
+    out         a folder for recommendation.json and an experiment per configuration; an interrupted
+                search goes on from what it left there
     progress    as in run()
 
     Raises InputError, KeyboardInterrupt.

@@ -1,5 +1,6 @@
 #include "apps/experiment_names.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,17 +9,21 @@
 #include <vector>
 
 #include "apps/run_command_line.h"
+#include "core/input_error.h"
+#include "tests/unit/traces/trace_samples.h"
 
 namespace twin::apps {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
 namespace fs = std::filesystem;
 
 // A current folder and a data folder of its own.
-class ExperimentNamesTest : public testing::Test {
+class ExperimentNamesTest : public ::testing::Test {
  protected:
   ExperimentNamesTest() {
-    fs::remove_all(root_);
     fs::create_directories(here_);
     fs::current_path(here_);
     SetDataFolder(data_);
@@ -26,7 +31,6 @@ class ExperimentNamesTest : public testing::Test {
   ~ExperimentNamesTest() override {
     SetDataFolder({});
     fs::current_path(before_);
-    fs::remove_all(root_);
   }
 
   static void Write(const fs::path& file) {
@@ -35,7 +39,8 @@ class ExperimentNamesTest : public testing::Test {
   }
 
   const fs::path before_ = fs::current_path();
-  const fs::path root_ = fs::path(testing::TempDir()) / "experiment_names_test";
+  const ScratchDirectory scratch_{"experiment_names"};
+  const fs::path root_ = scratch_.path();
   const fs::path here_ = root_ / "here";
   const fs::path data_ = root_ / "data";
 };
@@ -58,10 +63,20 @@ TEST_F(ExperimentNamesTest, ANameIsLookedUpHereThenInTheData) {
   EXPECT_EQ(ExperimentFile("quickstart/a"), "experiments/quickstart/a.textproto");
 }
 
-TEST_F(ExperimentNamesTest, ErrorsGetWhatWasAsked) {
-  EXPECT_EQ(ExperimentFile("quickstart/b"), "quickstart/b");
-  SetDataFolder({});
-  EXPECT_EQ(ExperimentFile("quickstart/a"), "quickstart/a");
+TEST_F(ExperimentNamesTest, ErrorsOnFilesGetWhatWasAsked) {
+  EXPECT_EQ(ExperimentFile("b.textproto"), "b.textproto");
+  EXPECT_EQ(ExperimentFile("./quickstart/b"), "./quickstart/b");
+  EXPECT_EQ(ExperimentFile("quickstart/b"), "quickstart/b");  // no folder has names
+}
+
+TEST_F(ExperimentNamesTest, AnUnknownNameIsRefusedWithTheNearest) {
+  Write(data_ / "experiments/quickstart/orca.textproto");
+  Write(data_ / "experiments/quickstart/vllm_v1.textproto");
+  Write(data_ / "experiments/quickstart/_base.textproto");
+  EXPECT_THAT([] { (void)ExperimentFile("quickstart/vllm_v2"); },
+              ThrowsMessage<InputError>(
+                  HasSubstr("quickstart/vllm_v2: is no file and no experiment by name; nearest "
+                            "quickstart/vllm_v1, quickstart/orca; allowed: ")));
 }
 
 TEST(RunCommandLineTest, AFurtherCommandGetsWhatFollowsItsName) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -343,6 +345,49 @@ class StoppedControl final : public RunControl {
 TEST(RecommendTest, ARequestToStopEndsTheSearch) {
   StoppedControl control;
   EXPECT_TRUE(Recommend(Request(kTiny), {.jobs = 2}, control).interrupted);
+}
+
+// Stops once some evaluations are there. Single runs report progress, too.
+class StoppingControl final : public RunControl {
+ public:
+  void OnProgress(std::string_view what, std::uint64_t done, std::uint64_t /*total*/) override {
+    stops_ = stops_ || (what.starts_with("recommend") && done >= 5);
+  }
+  [[nodiscard]] bool StopRequested() const override { return stops_; }
+
+ private:
+  std::atomic<bool> stops_ = false;
+};
+
+TEST(RecommendTest, ASearchThatWasStoppedGoesOnToTheSameAnswer) {
+  const ScratchDirectory scratch("recommend_log");
+  const RecommendConfig request = Request(kTiny);
+  const RecommendOptions options{.jobs = 2, .log = LogIn(scratch.File("answer"))};
+  StoppingControl stopping;
+  ASSERT_TRUE(Recommend(request, options, stopping).interrupted);
+  std::size_t kept = 0;
+  {
+    std::ifstream log(options.log);
+    for (std::string line; std::getline(log, line);) ++kept;
+    EXPECT_GT(kept, 5u);
+  }
+  std::ofstream(options.log, std::ios::app) << "{\"key\": \"cut";  // the process was killed
+  RunControl control;
+  const Recommendation answer = Recommend(request, options, control);
+  EXPECT_EQ(RecommendationJson(answer, request), RecommendationJson(Answer(request), request));
+  EXPECT_FALSE(std::filesystem::exists(scratch.File("answer")));
+}
+
+TEST(RecommendTest, TheLogOfAnotherSearchIsRefused) {
+  const ScratchDirectory scratch("recommend_other_log");
+  const RecommendOptions options{.jobs = 2, .log = LogIn(scratch.File("answer"))};
+  StoppingControl stopping;
+  ASSERT_TRUE(Recommend(Request(kTiny), options, stopping).interrupted);
+  RunControl control;
+  const RecommendConfig other = Request(Replaced(kTiny, "rate: 20", "rate: 21"));
+  EXPECT_THAT([&] { (void)Recommend(other, options, control); },
+              ::testing::ThrowsMessage<InputError>(HasSubstr("is of another request")));
+  EXPECT_TRUE(std::filesystem::exists(options.log));
 }
 
 // Twice the budget serves twice as much, half of it half.
