@@ -27,7 +27,7 @@ Words Together(Words first, const Words& second) {
 
 const Words kLlama = {"--model", "meta-llama/Llama-3.1-8B", "--hardware", "h100"};
 const Words kServed = Together(kLlama, {"--server", "vLLM 0.33.0"});
-const Words kLoaded = Together(kServed, {"--rate", "10", "--requests", "300"});
+const Words kLoaded = Together(kServed, {"--rate", "10", "--requests", "100"});
 
 class RunOptionsTest : public testing::ExperimentFolderTest {
  protected:
@@ -47,7 +47,8 @@ class RunOptionsTest : public testing::ExperimentFolderTest {
   }
   // The digest of a run that must succeed.
   [[nodiscard]] std::string Digest(const std::string& out, const Words& arguments) const {
-    const CommandOutcome outcome = Run(Together({"run", "--out", out}, arguments));
+    const CommandOutcome outcome =
+        Run(Together({"run", "--format", "json", "--out", out}, arguments));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return SummaryOf(out)["digest"].get<std::string>();
   }
@@ -74,7 +75,7 @@ TEST_F(RunOptionsTest, AnswersWithWhatWasRunLatenciesCountsAndTheBottleneck) {
   for (const char* const row :
        {"mean     p50     p90     p99    90 % of means\n", "\nTTFT          ms",
         "\nTPOT          ms", "\nITL           ms", "\nE2E           ms",
-        "\nrequests      300 completed, 0 rejected", "\ntokens        ", "\nKV cache      ",
+        "\nrequests      100 completed, 0 rejected", "\ntokens        ", "\nKV cache      ",
         "\nwarnings      none\n", "\nBottleneck: none at this load.",
         "\nTry: more load fits; twinserve capacity "}) {
     EXPECT_THAT(outcome.out, HasSubstr(row));
@@ -84,7 +85,8 @@ TEST_F(RunOptionsTest, AnswersWithWhatWasRunLatenciesCountsAndTheBottleneck) {
 }
 
 TEST_F(RunOptionsTest, SaysWhatTheUserLeftOpen) {
-  EXPECT_THAT(Answer(Together(kLlama, {"--concurrency", "4"})),
+  const Words few = {"--set", "workload.requests=20"};
+  EXPECT_THAT(Answer(Together(Together(kLlama, {"--concurrency", "4"}), few)),
               AllOf(HasSubstr("vLLM 0.33.0 ("), HasSubstr("4 users who wait"),
                     HasSubstr("; not given: server, lengths, requests, seed\n")));
   EXPECT_THAT(Answer(Together(kLlama, {"--server", "vLLM", "--rate", "5", "--input-len", "64",
@@ -126,16 +128,16 @@ TEST_F(RunOptionsTest, TheResolvedExperimentSaysWhereItsValuesComeFrom) {
 // The command of vllm bench serve, word by word.
 TEST_F(RunOptionsTest, TheNamesOfVllmsBenchmarkMeanTheSame) {
   const std::string ours =
-      Digest("ours", Together(kServed, {"--rate", "10", "--requests", "300", "--input-len", "900",
-                                        "--output-len", "100", "--concurrency", "256"}));
+      Digest("ours", Together(kServed, {"--rate", "10", "--requests", "100", "--input-len", "900",
+                                        "--output-len", "20", "--concurrency", "256"}));
   const Words theirs =
-      Together(kServed, {"--request-rate", "10", "--num-prompts", "300", "--random-input-len",
-                         "900", "--random-output-len", "100", "--max-concurrency", "256", "--port",
+      Together(kServed, {"--request-rate", "10", "--num-prompts", "100", "--random-input-len",
+                         "900", "--random-output-len", "20", "--max-concurrency", "256", "--port",
                          "8000", "--backend", "openai-chat", "--ignore-eos", "-tp", "1"});
   EXPECT_EQ(Digest("theirs", theirs), ours);
   EXPECT_THAT(
       Answer(theirs),
-      AllOf(HasSubstr("900 + 100 tokens, Poisson 10/s, at most 256 in flight"),
+      AllOf(HasSubstr("900 + 20 tokens, Poisson 10/s, at most 256 in flight"),
             HasSubstr("\nignored: --port, --ignore-eos, --backend (no server is asked)\n")));
 }
 
