@@ -48,7 +48,7 @@ EvaluationLog::EvaluationLog(std::filesystem::path path, const std::string& sear
     : path_(std::move(path)) {
   Read(search);
   MakeOutputFolder(path_.parent_path());
-  // What was read is written again, without an incomplete line.
+  // Drops an incomplete last line.
   file_.emplace(path_, OutputFile::Appearance::kAtOnce);
   file_->Write(HeadOf(search) + "\n");
   for (const auto& [key, evaluation] : read_) file_->Write(LineOf(key, evaluation));

@@ -14,7 +14,7 @@ namespace twin::apps {
 
 struct Certainty {
   std::string text;  // one line
-  // Of draws of arrivals and of the errors of the cost model; nullopt if none were made.
+  // Draws of arrivals and of the errors of the cost model; nullopt if none were made.
   std::optional<run::UncertaintyComparison> draws;
 
   // The middle 90 % of the draws; null if there is none.
