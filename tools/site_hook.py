@@ -29,11 +29,13 @@ def with_folders(nav):
     return pages_of(nav) if nav.endswith("/") else nav
 
 
-def markdown_of(notebook):
-    cells = json.loads(notebook)["cells"]
-    texts = ["".join(cell["source"]).strip() for cell in cells]
-    return "\n\n".join(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
-                       for cell, text in zip(cells, texts)) + "\n"
+def markdown_of(notebook, name):
+    """The cells of a notebook, without results."""
+    parts = []
+    for cell in json.loads(notebook)["cells"]:
+        text = "".join(cell["source"]).strip()
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+    return "\n\n".join([*parts, f"`twinserve examples FOLDER` copies this notebook, `{name}`.\n"])
 
 
 def linked(match, page, files, repository):
@@ -61,8 +63,9 @@ def on_config(config):
 def on_files(files, config):
     for page, source in OUTSIDE.items():
         text = (ROOT / source).read_text(encoding="utf-8")
-        content = markdown_of(text) if source.endswith(".ipynb") else text
-        files.append(File.generated(config, page, content=content))
+        if source in NOTEBOOKS.values():
+            text = markdown_of(text, posixpath.basename(source))
+        files.append(File.generated(config, page, content=text))
 
 
 def on_page_markdown(markdown, page, config, files):

@@ -97,7 +97,7 @@ def test_examples_are_listed_by_names_that_can_be_run(call):
 def test_examples_are_copied_into_a_new_folder_only(call, tmp_path):
     assert call(*COMMAND, "examples", "copy").returncode == 0
     for file in ("experiments/quickstart/vllm_v1.textproto", "traces/samples/vidur.csv",
-                 "notebooks/first_steps.ipynb"):
+                 "notebooks/own_policy.ipynb"):
         assert (tmp_path / "copy" / file).is_file()
     again = call(*COMMAND, "examples", "copy")
     assert again.returncode == 2
