@@ -190,6 +190,7 @@ std::vector<InputFile> FilesNamedIn(const Message& message) {
     const proto::Rule& rule = RuleOf(value.field);
     if (!rule.file() && !rule.name_or_file()) return;
     const std::string text = Text(value.message, value.field, value.index);
+    if (text.empty()) return;
     if (rule.file() || text.find('/') != std::string::npos) files.push_back({value.path, text});
   });
   return files;

@@ -37,7 +37,7 @@ struct InputFile {
 };
 
 // The files that the `file` fields name, and the `name_or_file` fields whose value has a '/', in
-// the order of the fields.
+// the order of the fields. Empty values name none.
 std::vector<InputFile> FilesNamedIn(const google::protobuf::Message& message);
 
 // Halves a number, and sets a zero to a number above 0. False for fields of other types.
