@@ -12,22 +12,16 @@
 #include "core/statistics.h"
 #include "run/cost_cache.h"
 #include "run/many/parallel_runs.h"
+#include "run/record/metric_catalog.h"
 #include "run/simulation.h"
 #include "sim/devices/drawn_errors.h"
 
 namespace twin::run {
 namespace {
 
-struct JudgedMetric {
-  std::string_view name;
-  bool higher_is_better;
-};
-constexpr std::array kJudgedMetrics = {
-    JudgedMetric{"mean_ttft_ms", false},      JudgedMetric{"p99_ttft_ms", false},
-    JudgedMetric{"mean_tpot_ms", false},      JudgedMetric{"p99_tpot_ms", false},
-    JudgedMetric{"mean_e2el_ms", false},      JudgedMetric{"p99_e2el_ms", false},
-    JudgedMetric{"request_throughput", true}, JudgedMetric{"output_throughput", true},
-    JudgedMetric{"request_goodput", true}};
+constexpr std::array<std::string_view, 9> kJudgedMetrics = {
+    "mean_ttft_ms", "p99_ttft_ms",        "mean_tpot_ms",      "p99_tpot_ms",    "mean_e2el_ms",
+    "p99_e2el_ms",  "request_throughput", "output_throughput", "request_goodput"};
 
 constexpr double kShareMin = 0.05;
 // 95th percentile of the squared correlation of independent values, times the number of draws.
@@ -88,11 +82,10 @@ ExperimentConfig DrawnConfig(ExperimentConfig config, std::uint64_t draw) {
   return config;
 }
 
-DrawnMetric Judge(const JudgedMetric& judged, const std::vector<Draws>& values,
-                  bool has_model_errors) {
+DrawnMetric Judge(std::string_view name, const std::vector<Draws>& values, bool has_model_errors) {
   DrawnMetric metric;
-  metric.name = judged.name;
-  metric.higher_is_better = judged.higher_is_better;
+  metric.name = name;
+  metric.higher_is_better = HigherIsBetter(name).value();
   for (const Draws& draws : values) metric.values.push_back(IntervalOf(draws));
   Draws judged_values = values.front();
   if (values.size() == 2) {
@@ -100,7 +93,7 @@ DrawnMetric Judge(const JudgedMetric& judged, const std::vector<Draws>& values,
     for (std::size_t i = 0; i < judged_values.size(); ++i) {
       const double difference = values[1][i] - values[0][i];
       if (difference == 0) better += 0.5;
-      if (difference != 0 && (difference > 0) == judged.higher_is_better) better += 1;
+      if (difference != 0 && (difference > 0) == metric.higher_is_better) better += 1;
       judged_values[i] = difference;
     }
     metric.difference = IntervalOf(judged_values);
@@ -148,8 +141,8 @@ UncertaintyComparison CompareDraws(const std::vector<ExperimentConfig>& asked, i
       const Deployment deployment = Resolve(DrawnConfig(experiments[i], draw + 1), costs);
       const Summary summary = Simulate(deployment, whole).summary;
       for (std::size_t m = 0; m < kJudgedMetrics.size(); ++m) {
-        const bool has = summary.Find(kJudgedMetrics[m].name) != nullptr;
-        if (has) values[m][i][draw] = summary.Number(kJudgedMetrics[m].name);
+        const bool has = summary.Find(kJudgedMetrics[m]) != nullptr;
+        if (has) values[m][i][draw] = summary.Number(kJudgedMetrics[m]);
       }
     }
   };

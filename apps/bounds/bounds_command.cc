@@ -17,7 +17,7 @@
 #include "apps/terminal_control.h"
 #include "core/number_text.h"
 #include "run/cost_cache.h"
-#include "run/record/metric_table.h"
+#include "run/record/table.h"
 
 namespace twin::apps {
 namespace {

@@ -12,7 +12,7 @@
 #include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/model_presets.h"
-#include "run/record/metric_table.h"
+#include "run/record/table.h"
 
 namespace twin::apps {
 namespace {

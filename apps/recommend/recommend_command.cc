@@ -15,7 +15,7 @@
 #include "apps/terminal_control.h"
 #include "config/recommend_config.h"
 #include "core/number_text.h"
-#include "run/record/metric_table.h"
+#include "run/record/table.h"
 
 namespace twin::apps {
 namespace {

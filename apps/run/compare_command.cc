@@ -33,8 +33,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::string Text(const run::DrawnInterval& interval) {
-  return fmt::format("{:.4g} [{:.4g}, {:.4g}]", interval.median, interval.low, interval.high);
+TableCell DrawnCell(const run::DrawnInterval& interval) {
+  return TableCell::Number(EstimateText({interval.median, interval.low, interval.high}));
 }
 
 // The terms of the cost model that cause the spread of a metric.
@@ -65,36 +65,48 @@ Json IntervalJson(const run::DrawnInterval& interval) {
   return {{"median", interval.median}, {"low", interval.low}, {"high", interval.high}};
 }
 
+Table DrawsTable(const std::vector<std::string>& names,
+                 const run::UncertaintyComparison& comparison) {
+  Table table{.columns = {"metric"}, .left = 1};
+  table.columns.insert(table.columns.end(), names.begin(), names.end());
+  if (names.size() == 2) table.columns.emplace_back("difference");
+  for (const run::DrawnMetric& metric : comparison.metrics) {
+    std::vector<TableCell>& row = table.rows.emplace_back();
+    row = {metric.name};
+    for (const run::DrawnInterval& value : metric.values) row.push_back(DrawnCell(value));
+    if (names.size() < 2) continue;
+    row.push_back(DrawnCell(metric.difference));
+    row[1].best = 1 - metric.second_is_better >= run::kDecided;
+    row[2].best = metric.second_is_better >= run::kDecided;
+  }
+  return table;
+}
+
 // Prints a comparison under uncertainty. `names`: names of its one or two experiments.
 void PrintDraws(std::ostream& out, const std::vector<std::string>& names,
-                const run::UncertaintyComparison& comparison) {
-  out << fmt::format("\n{} draws of the workload{}: median [5th, 95th percentile]\n",
-                     comparison.draws,
-                     comparison.has_model_errors ? " and of the cost model's errors" : "");
-  std::vector<std::vector<std::string>> rows{{"metric"}};
-  rows[0].insert(rows[0].end(), names.begin(), names.end());
-  if (names.size() == 2) rows[0].emplace_back("difference");
-  for (const run::DrawnMetric& metric : comparison.metrics) {
-    rows.push_back({metric.name});
-    for (const run::DrawnInterval& value : metric.values) rows.back().push_back(Text(value));
-    if (names.size() == 2) rows.back().push_back(Text(metric.difference));
-  }
-  WriteAligned(out, rows, 1);
+                const run::UncertaintyComparison& comparison, TableFormat format) {
   out << '\n';
-  if (names.size() == 2) {
-    for (const run::DrawnMetric& metric : comparison.metrics) {
-      out << fmt::format("{}: {}\n", metric.name, Verdict(names, metric));
-    }
-  } else {
-    for (const run::DrawnMetric& metric : comparison.metrics) {
-      if (!metric.causes.empty()) {
-        out << fmt::format("{}: variance from {}\n", metric.name, CausesText(metric));
-      }
+  WriteRemark(out,
+              fmt::format("{} draws of the workload{}: median, and 5th and 95th percentile",
+                          comparison.draws,
+                          comparison.has_model_errors ? " and of the cost model's errors" : ""),
+              format);
+  out << (format == TableFormat::kMarkdown ? "\n" : "");
+  WriteTable(out, DrawsTable(names, comparison), format);
+  out << '\n';
+  for (const run::DrawnMetric& metric : comparison.metrics) {
+    if (names.size() == 2) {
+      WriteRemark(out, fmt::format("{}: {}", metric.name, Verdict(names, metric)), format);
+    } else if (!metric.causes.empty()) {
+      WriteRemark(out, fmt::format("{}: variance from {}", metric.name, CausesText(metric)),
+                  format);
     }
   }
   if (!comparison.has_model_errors) {
-    out << "The cost models do not know their errors (only cost.profile does): the intervals hold "
-           "the workload's chance alone.\n";
+    WriteRemark(out,
+                "The cost models do not know their errors (only cost.profile does): the intervals "
+                "hold the workload's chance alone.",
+                format);
   }
 }
 
@@ -180,22 +192,22 @@ std::string FieldsText(const std::vector<FieldDifference>& differences) {
 }
 
 void PrintTable(std::span<const NamedSummary> runs, const std::vector<std::string>& names,
-                const std::vector<FieldDifference>& differences) {
-  WriteTable(std::cout, runs, names);
+                const std::vector<FieldDifference>& differences, TableFormat format) {
+  WriteTable(std::cout, MetricTable(runs, names), format);
   if (differences.empty()) return;
   std::cout << '\n';
-  if (runs.size() > 2) {  // too wide to read
+  if (runs.size() > 2 && format == TableFormat::kText) {  // too wide to read
     std::cout << fmt::format("configurations differ in {}; --format csv or json lists them\n",
                              FieldsText(differences));
     return;
   }
-  std::vector<std::vector<std::string>> rows{{"config"}};
-  for (const NamedSummary& run : runs) rows[0].push_back(run.name);
+  Table table{.columns = {"config"}, .left = 1};
+  for (const NamedSummary& run : runs) table.columns.push_back(run.name);
   for (const FieldDifference& field : differences) {
-    rows.push_back({field.path});
-    rows.back().insert(rows.back().end(), field.values.begin(), field.values.end());
+    table.rows.push_back({field.path});
+    table.rows.back().insert(table.rows.back().end(), field.values.begin(), field.values.end());
   }
-  WriteAligned(std::cout, rows, 1);
+  WriteTable(std::cout, table, format);
 }
 
 void PrintCsv(std::span<const NamedSummary> runs, const std::vector<std::string>& names,
@@ -281,11 +293,12 @@ void Compare(const CompareArguments& arguments) {
   } else if (arguments.format == "csv") {
     PrintCsv(runs, names, differences);
   } else {
-    PrintTable(runs, names, differences);
+    const TableFormat format = FindTableFormat(arguments.format).value();
+    PrintTable(runs, names, differences, format);
     if (!draws) return;
     std::vector<std::string> titles;
     for (const NamedSummary& run : runs) titles.push_back(run.name);
-    PrintDraws(std::cout, titles, *draws);
+    PrintDraws(std::cout, titles, *draws, format);
   }
 }
 
@@ -303,14 +316,14 @@ void AddCompareCommand(CommandParser app, CommandContext& /*context*/) {
                  "Keys of summary.json to print, separated by commas, or all")
       .SplitAt(',');
   command.AddOption("--format", arguments->format, "Output format (default: table)")
-      .OneOf({"table", "csv", "json"});
+      .OneOf({"table", "csv", "json", "markdown", "latex"});
   command.AddOption("--perfetto", arguments->perfetto,
                     "Also write one Perfetto trace with all runs, a process each, to this file");
   command
       .AddOption(
           "--draws", arguments->draws,
           "Simulate the experiments of one or two runs this many times, with other seeds and other "
-          "errors of the cost model; print intervals and which run is better (table, json)")
+          "errors of the cost model; print intervals and which run is better (not in csv)")
       .InRange(run::kDrawsMin, 100'000);
   command.OnCall([arguments] { Compare(*arguments); });
 }

@@ -90,7 +90,7 @@ void Print(const RunArguments& arguments, const ExperimentConfig& config, const 
     if (!ignored.empty()) std::cerr << IgnoredText(ignored) << "\n";
     return;
   }
-  if (arguments.experiment.from_options()) {
+  if (arguments.experiment.from_options() && arguments.format == "table") {
     const std::string file =
         arguments.written.empty() ? out + "/config.resolved.textproto" : arguments.written;
     const int warnings = control.warnings();
@@ -99,11 +99,13 @@ void Print(const RunArguments& arguments, const ExperimentConfig& config, const 
                             ignored, warnings, file});
     return;
   }
+  const TableFormat format = FindTableFormat(arguments.format).value();
   const NamedSummary column{config.name, &outcome.summary};
   const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
-  WriteTable(std::cout, {&column, 1}, names);
-  const std::string note = FewRequestsNote(outcome.summary);
-  if (!note.empty()) std::cout << note << '\n';
+  WriteTable(std::cout, MetricTable({&column, 1}, names), format);
+  for (const std::string& note : {FewRequestsNote(outcome.summary), IgnoredText(ignored)}) {
+    if (!note.empty()) WriteRemark(std::cout, note, format);
+  }
 }
 
 void Run(RunArguments& arguments, CommandContext& context) {
@@ -153,8 +155,8 @@ void AddRunCommand(CommandParser app, CommandContext& context) {
       .AddOption(
           "--format", arguments->format,
           "What to print: a table of the main metrics, for options with the bottleneck and what "
-          "to try; or summary.json")
-      .OneOf({"table", "json"});
+          "to try; summary.json; or the metrics as Markdown or LaTeX")
+      .OneOf({"table", "json", "markdown", "latex"});
   command
       .AddOption("--export", arguments->exported,
                  "Also write the results as `vllm bench serve` does, to vllm_bench.json in the "

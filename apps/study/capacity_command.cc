@@ -18,7 +18,7 @@
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "run/many/capacity.h"
-#include "run/record/metric_table.h"
+#include "run/record/table.h"
 
 namespace twin::apps {
 namespace {
@@ -128,23 +128,30 @@ void WriteAnswer(const std::string& folder, const run::CapacityAnswer& answer,
 
 std::string Shown(double value) { return std::isfinite(value) ? RoundedText(value, 4) : "-"; }
 
-void PrintCapacities(const run::CapacityAnswer& answer) {
-  std::vector<std::vector<std::string>> rows{
-      {"experiment", "verdict", "limiting", "value", "low", "high", "requests", "runs"}};
+void PrintCapacities(const run::CapacityAnswer& answer, TableFormat format) {
+  Table table{.columns = {"experiment", "verdict", "limiting", "value", "requests", "runs"},
+              .left = 3};
+  std::vector<Estimate> values;
   for (const run::Capacity& capacity : answer.capacities) {
-    rows.push_back({capacity.experiment, run::NameOf(capacity.verdict),
-                    capacity.limiting.empty() ? "-" : capacity.limiting, Shown(capacity.value),
-                    Shown(capacity.low), Shown(capacity.high), std::to_string(capacity.requests),
-                    std::to_string(capacity.runs)});
+    values.push_back({capacity.value, capacity.low, capacity.high});
+    table.rows.push_back({capacity.experiment, run::NameOf(capacity.verdict),
+                          capacity.limiting.empty() ? "-" : capacity.limiting,
+                          TableCell::Number(EstimateText(values.back())),
+                          TableCell::Number(std::to_string(capacity.requests)),
+                          TableCell::Number(std::to_string(capacity.runs))});
   }
-  WriteAligned(std::cout, rows, 3);
+  if (const auto best = DecidedBest(values, true)) table.rows[*best][3].best = true;
+  WriteTable(std::cout, table, format);
+  if (!answer.comparisons.empty() && format == TableFormat::kMarkdown) std::cout << '\n';
   for (const run::CapacityComparison& comparison : answer.comparisons) {
     const run::Interval& ratio = comparison.paired.ratio;
-    std::cout << fmt::format("{} over {}: {}x [{}, {}], correlation of the seeds {}\n",
-                             answer.capacities[comparison.first].experiment,
-                             answer.capacities[comparison.second].experiment, Shown(ratio.value),
-                             Shown(ratio.low), Shown(ratio.high),
-                             Shown(comparison.paired.correlation));
+    WriteRemark(
+        std::cout,
+        fmt::format("{} over {}: {}x [{}, {}], correlation of the seeds {}",
+                    answer.capacities[comparison.first].experiment,
+                    answer.capacities[comparison.second].experiment, Shown(ratio.value),
+                    Shown(ratio.low), Shown(ratio.high), Shown(comparison.paired.correlation)),
+        format);
   }
 }
 
@@ -204,7 +211,7 @@ void FindCapacity(CapacityArguments& arguments, CommandContext& context) {
   if (arguments.format == "json") {
     std::cout << AnswerJson(answer, question);
   } else {
-    PrintCapacities(answer);
+    PrintCapacities(answer, FindTableFormat(arguments.format).value());
   }
   if (!arguments.out.empty()) WriteAnswer(arguments.out, answer, question);
   for (const run::Capacity& capacity : answer.capacities) WarnOf(capacity, question);
@@ -255,7 +262,7 @@ void AddCapacityCommand(CommandParser app, CommandContext& context) {
       .InRange(1, 1024);
   command.AddOption("--out", arguments->out, "Folder that gets capacity.json, with all probes");
   command.AddOption("--format", arguments->format, "What to print (default: table)")
-      .OneOf({"table", "json"});
+      .OneOf({"table", "json", "markdown", "latex"});
   command.OnCall([arguments, &context] { FindCapacity(*arguments, context); });
 }
 

@@ -3,24 +3,31 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "apps/commands.h"
 #include "apps/experiment_names.h"
 #include "apps/options.h"
 #include "apps/study/study.h"
 #include "apps/study/study_directory.h"
+#include "apps/study/study_table.h"
 #include "apps/terminal_control.h"
 #include "config/study_config.h"
 #include "core/csv.h"
 #include "core/input_error.h"
+#include "run/record/table.h"
 
 namespace twin::apps {
 namespace {
+
+constexpr std::size_t kTextRowsMax = 60;  // rows that a person reads
 
 struct SweepArguments {
   std::string study;
   std::vector<std::string> assignments;
   std::string out;
+  std::string format = "table";
+  std::vector<std::string> metrics;
   int jobs = 0;
   bool dry_run = false;
   bool accept_other_build = false;
@@ -39,6 +46,24 @@ void PrintPoints(const run::Study& study) {
                            study.config().replications, study.rows());
 }
 
+// Prints the points that are there.
+void PrintResult(const SweepArguments& arguments, const run::Study& study,
+                 const std::vector<std::string>& metrics) {
+  const std::string summary = arguments.out + "/summary.csv";
+  const std::optional<TableFormat> format = FindTableFormat(arguments.format);
+  if (!format) {
+    run::WriteStudyPoints(std::cout, study, summary);
+    return;
+  }
+  Table table = run::StudyTable(study, summary, metrics);
+  const std::size_t rows = table.rows.size();
+  if (format == TableFormat::kText && rows > kTextRowsMax) table.rows.resize(kTextRowsMax);
+  WriteTable(std::cout, table, *format);
+  if (table.rows.size() < rows) {
+    std::cout << fmt::format("and {} more points: {}\n", rows - table.rows.size(), summary);
+  }
+}
+
 void Sweep(const SweepArguments& arguments, CommandContext& context) {
   const run::Study study(ReadStudy(ExperimentFile(arguments.study)), arguments.assignments);
   if (arguments.dry_run) {
@@ -49,6 +74,7 @@ void Sweep(const SweepArguments& arguments, CommandContext& context) {
     throw InputError(InputError::Kind::kUsage, "--out",
                      "is missing; allowed: a folder for the results, or --dry-run");
   }
+  const std::vector<std::string> metrics = run::MetricsToShow(study, arguments.metrics);
   TerminalControl control;
   const run::SweepOutcome outcome =
       run::RunSweep(study, arguments.out,
@@ -56,6 +82,7 @@ void Sweep(const SweepArguments& arguments, CommandContext& context) {
                      .command_line = context.command_line,
                      .accept_other_build = arguments.accept_other_build},
                     control);
+  PrintResult(arguments, study, metrics);
   std::cerr << fmt::format("wrote {}: {} points, {}{} runs\n", arguments.out, study.points(),
                            outcome.interrupted ? fmt::format("{} of ", outcome.done) : "",
                            outcome.rows);
@@ -82,6 +109,13 @@ void AddSweepCommand(CommandParser app, CommandContext& context) {
   command.AddOption("--out", arguments->out,
                     "Folder for results.csv, summary.csv, timing.csv and study.json; a folder "
                     "with a part of the same study is continued");
+  command.AddOption("--format", arguments->format, "What to print (default: table)")
+      .OneOf({"table", "json", "markdown", "latex"});
+  command
+      .AddOption("--metrics", arguments->metrics,
+                 "Columns of summary.csv that tables show, separated by commas (default: TTFT, "
+                 "TPOT, throughput and goodput)")
+      .SplitAt(',');
   command.AddOption("--jobs", arguments->jobs, "Runs at a time (default: one per core)")
       .InRange(1, 1024);
   command.AddFlag("--accept-other-build", arguments->accept_other_build,

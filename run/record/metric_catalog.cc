@@ -440,6 +440,16 @@ bool IsByGroup(std::string_view name) {
 
 std::span<const std::string_view> HeadlineMetrics() { return kHeadline; }
 
+std::optional<bool> HigherIsBetter(std::string_view name) {
+  constexpr std::string_view kHigher[] = {"request_throughput",     "output_throughput",
+                                          "total_token_throughput", "request_goodput",
+                                          "slo_attainment",         "prefix_hit_share"};
+  if (std::ranges::find(kHigher, name) != std::end(kHigher)) return true;
+  const std::optional<LatencyStatistic> latency = FindLatency(name);
+  if (latency && latency->statistic->name != "std") return false;
+  return std::nullopt;
+}
+
 std::span<const LatencyQuantity> LatencyQuantities() { return kLatencies; }
 
 std::span<const LatencyQuantity> FurtherLatencies() { return kFurtherLatencies; }

@@ -42,6 +42,10 @@ bool IsByGroup(std::string_view name);
 // Keys that `run` and `compare` print unless told otherwise.
 std::span<const std::string_view> HeadlineMetrics();
 
+// Which values of a metric serve users or operators better; nullopt where that depends on the
+// question (batch sizes, cache use) or is unknown.
+std::optional<bool> HigherIsBetter(std::string_view name);
+
 // The distributions of latencies: each has a key for each statistic, STATISTIC_LATENCY_ms.
 struct LatencyQuantity {
   std::string_view name;

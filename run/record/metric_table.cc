@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +9,6 @@
 #include <set>
 #include <variant>
 
-#include "core/check.h"
 #include "core/csv.h"
 #include "core/number_text.h"
 #include "run/record/metric_catalog.h"
@@ -85,27 +83,27 @@ std::string DisplayText(const SummaryValue* value) {
   if (value == nullptr) return "-";
   if (const auto* text = std::get_if<std::string>(value)) return *text;
   if (const auto* count = std::get_if<std::int64_t>(value)) return fmt::format("{}", *count);
-  const double number = std::get<double>(*value);
-  if (!std::isfinite(number)) return "-";
-  return std::abs(number) < 9999.5 ? fmt::format("{:.4g}", number) : fmt::format("{:.0f}", number);
+  return NumberText(std::get<double>(*value));
 }
 
-void WriteTable(std::ostream& out, std::span<const NamedSummary> runs,
-                std::span<const std::string> names) {
-  std::vector<std::vector<std::string>> cells{{"metric", "unit"}};
+Table MetricTable(std::span<const NamedSummary> runs, std::span<const std::string> names) {
+  Table table{.columns = {"metric", "unit"}, .left = 2};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    cells[0].push_back(runs[i].name);
-    if (i > 0) cells[0].push_back("change");
+    table.columns.push_back(runs[i].name);
+    if (i > 0) table.columns.emplace_back("change");
   }
   for (const MetricRow& row : MetricRows(runs, names)) {
-    std::vector<std::string>& line = cells.emplace_back();
+    std::vector<TableCell>& line = table.rows.emplace_back();
     line = {row.name, row.unit};
     for (std::size_t i = 0; i < row.values.size(); ++i) {
-      line.push_back(DisplayText(row.values[i]));
-      if (i > 0) line.push_back(ChangeText(row.change_percent[i]));
+      const SummaryValue* const value = row.values[i];
+      const bool is_text = value != nullptr && std::holds_alternative<std::string>(*value);
+      line.push_back(is_text ? TableCell(DisplayText(value))
+                             : TableCell::Number(DisplayText(value)));
+      if (i > 0) line.push_back(TableCell::Number(ChangeText(row.change_percent[i])));
     }
   }
-  WriteAligned(out, cells, 2);
+  return table;
 }
 
 void WriteCsv(std::ostream& out, std::span<const NamedSummary> runs,
@@ -125,26 +123,6 @@ void WriteCsv(std::ostream& out, std::span<const NamedSummary> runs,
       line.Word(row.change_percent[i] ? RoundedText(*row.change_percent[i], 6) : "");
     }
     line.WriteTo(out);
-  }
-}
-
-void WriteAligned(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
-                  std::size_t left) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(row.size());
-    CHECK(row.size() == rows[0].size());
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) line += "  ";
-      line += i < left ? fmt::format("{:<{}}", row[i], widths[i])
-                       : fmt::format("{:>{}}", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << '\n';
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "run/record/summary.h"
+#include "run/record/table.h"
 
 namespace twin {
 
@@ -33,23 +34,17 @@ std::vector<MetricRow> MetricRows(std::span<const NamedSummary> runs,
 // Names of all metrics, in the order of their first appearance.
 std::vector<std::string> MetricNames(std::span<const NamedSummary> runs);
 
-// A value for people: whole counts, four significant digits of measured numbers (all digits before
-// the point), "-" for an undefined value or nullptr.
+// A value for people: whole counts, NumberText of measured numbers, "-" for an undefined value or
+// nullptr.
 std::string DisplayText(const SummaryValue* value);
 
-// Aligned columns: metric, unit, then a column per run, and from the second run on a column with
-// the change against the first.
-void WriteTable(std::ostream& out, std::span<const NamedSummary> runs,
-                std::span<const std::string> names);
+// Columns: metric, unit, then one per run, and from the second run on one with the change against
+// the first.
+Table MetricTable(std::span<const NamedSummary> runs, std::span<const std::string> names);
 
 // The table as CSV: numbers in the shortest form that reads back equal, empty cells for undefined
 // numbers.
 void WriteCsv(std::ostream& out, std::span<const NamedSummary> runs,
               std::span<const std::string> names);
-
-// Rows of text in columns as wide as their widest cell: the first `left` columns are aligned to
-// the left, the remaining ones to the right. REQUIRES: all rows are equally long.
-void WriteAligned(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
-                  std::size_t left);
 
 }  // namespace twin

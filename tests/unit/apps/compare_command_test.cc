@@ -52,6 +52,18 @@ TEST_F(CompareCommandTest, ShowsTheMetricsThatAreNamed) {
   EXPECT_THAT(all.out, HasSubstr("digest"));
 }
 
+TEST_F(CompareCommandTest, WritesMarkdownAndLatex) {
+  WriteRun("a_1", R"({"steps": 12345})");
+  WriteRun("b", R"({"steps": 7000})");
+  EXPECT_EQ(Run({"compare", "a_1", "b", "--format", "markdown"}).out,
+            "| metric | unit | a_1 | b | change |\n"
+            "| --- | --- | ---: | ---: | ---: |\n"
+            "| steps | steps | 12345 | 7000 | -43.3% |\n");
+  EXPECT_THAT(Run({"compare", "a_1", "b", "--format", "latex"}).out,
+              HasSubstr("metric & unit & a\\_1 & b & change \\\\\n\\midrule\n"
+                        "steps & steps & 12\\,345 & 7000 & $-$43.3\\% \\\\\n"));
+}
+
 TEST_F(CompareCommandTest, RefusesAMetricThatNoRunHas) {
   WriteRun("a", R"({"steps": 12, "mean_ttft_ms": 1.5})");
   const CommandOutcome outcome = Run({"compare", "a", "--metrics", "steps,mean_tft_ms"});

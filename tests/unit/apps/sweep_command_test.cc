@@ -4,8 +4,11 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <sstream>
 #include <thread>
+
+#include <nlohmann/json.hpp>
 
 #include "core/files/csv.h"
 #include "tests/unit/apps/experiment_folder.h"
@@ -88,6 +91,33 @@ TEST_F(SweepCommandTest, ResultsDoNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(Sweep("three", {"--jobs", "3"}).exit_code, 0);
   EXPECT_EQ(Text("one/results.csv"), Text("three/results.csv"));
   EXPECT_EQ(Text("one/summary.csv"), Text("three/summary.csv"));
+}
+
+TEST_F(SweepCommandTest, PrintsItsPoints) {
+  const CommandOutcome table = Sweep("out", {"--metrics", "mean_ttft_ms,mean_tbt_ms"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, ::testing::ContainsRegex(
+                             "^rate +max_num_seqs +saturated +n +mean_ttft_ms +mean_itl_ms\n"
+                             "10 +4 +[a-z]+ +2 "));
+  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), 1 + 6);
+  // The folder is complete: the same command prints it again.
+  EXPECT_THAT(Sweep("out", {"--format", "latex"}).out,
+              HasSubstr("\\toprule\nrate & max\\_num\\_seqs & saturated & n & "));
+  const nlohmann::json json = nlohmann::json::parse(Sweep("out", {"--format", "json"}).out);
+  ASSERT_EQ(json["points"].size(), 6u);
+  EXPECT_EQ(json["points"][5]["settings"]["workload.arrivals.rate"], 40);
+  EXPECT_EQ(json["points"][5]["settings"]["policy.vllm_v1.max_num_seqs"], 16);
+  const nlohmann::json& metric = json["points"][5]["metrics"]["mean_ttft_ms"];
+  EXPECT_LE(metric["low"], metric["mean"]);
+  EXPECT_LE(metric["mean"], metric["high"]);
+}
+
+TEST_F(SweepCommandTest, RefusesAMetricThatNoRunHasBeforeItRuns) {
+  const CommandOutcome outcome = Sweep("out", {"--metrics", "mean_tft_ms"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("nearest: mean_ttft_ms"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "out"));
 }
 
 TEST_F(SweepCommandTest, PrintsThePointsWithoutRunningThem) {

@@ -34,7 +34,7 @@ class MetricTableTest : public ::testing::Test {
 
 TEST_F(MetricTableTest, LinesUpRunsWithUnitsAndTheChangeAgainstTheFirst) {
   std::ostringstream out;
-  WriteTable(out, runs_, MetricNames(runs_));
+  WriteTable(out, MetricTable(runs_, MetricNames(runs_)), TableFormat::kText);
   EXPECT_EQ(out.str(),
             "metric        unit       vllm      a,b  change\n"
             "requests      requests  12345        7  -99.9%\n"
@@ -70,6 +70,13 @@ TEST(DisplayTextTest, ShowsFourSignificantDigitsAndWholeCounts) {
   EXPECT_THAT(texts, ElementsAre("0.0001234", "0.5", "12.35", "9999", "123457", "1000000000"));
   const SummaryValue count = std::int64_t{123456};
   EXPECT_EQ(DisplayText(&count), "123456");
+}
+
+TEST(MetricCatalogTest, KnowsWhichValuesAreBetter) {
+  EXPECT_EQ(HigherIsBetter("p99_ttft_ms"), false);
+  EXPECT_EQ(HigherIsBetter("request_goodput"), true);
+  EXPECT_EQ(HigherIsBetter("std_ttft_ms"), std::nullopt);
+  EXPECT_EQ(HigherIsBetter("mean_batch_tokens"), std::nullopt);
 }
 
 TEST(MetricCatalogTest, KnowsEachKeyOnceAndTenantsKeysByTheirEnd) {
