@@ -21,7 +21,7 @@ def capacity(line, target):
 
 def draw(points, arguments):
     x = load_column(points, arguments.x)
-    figure, axes = plt.subplots(figsize=(arguments.width or style.COLUMN_WIDTH, 2.7))
+    figure, axes = plt.subplots(figsize=(style.width_of(arguments, 1), 2.7))
     lines = lines_of(points, x, "slo_attainment", arguments)
     axes.axhline(arguments.target, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)))
     axes.annotate(f"{arguments.target:g} %", (0, arguments.target),

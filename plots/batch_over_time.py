@@ -54,7 +54,7 @@ def draw(runs, arguments):
     if not begin < end:
         raise PlotError(f"--begin {begin:g} --end {end:g}: allowed: begin before end")
     figure, grid = plt.subplots(len(runs), 2, squeeze=False, sharex=True, sharey="col",
-                                figsize=(arguments.width or style.TEXT_WIDTH,
+                                figsize=(style.width_of(arguments, 2),
                                          0.75 + 1.1 * len(runs)))
     for row, run, table in zip(grid, runs, tables):
         table = table[(table["finished_s"] > begin) & (table["started_s"] < end)]

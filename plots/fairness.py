@@ -33,10 +33,10 @@ def last_time(run):
     return table[["first_token_s", "finished_s"]].max().max()
 
 
-def draw_rates(axes, run, services, times):
+def draw_rates(axes, run, services, times, looks):
     chosen = sorted(services, key=lambda tenant: -services[tenant][-1])[:TENANTS_MAX]
     middles = (times[1:] + times[:-1]) / 2
-    for tenant, look in zip(chosen, style.looks_for([f"tenant {t}" for t in chosen])):
+    for tenant, look in zip(chosen, looks):
         axes.plot(middles, np.diff(services[tenant]) / np.diff(times), color=look.colour,
                   linestyle=look.dash, marker=look.marker, markevery=WINDOWS // 8,
                   label=f"tenant {tenant}", linewidth=1)
@@ -58,14 +58,17 @@ def draw(runs, arguments):
     for run, found in zip(runs, services):
         if len(found) < 2:
             raise PlotError(f"{run.path}: has {len(found)} tenants with tokens; fairness needs two")
-    figure, panels = style.panels(len(runs) + 1, arguments.width or style.TEXT_WIDTH, 1.9)
+    figure, panels = style.panels(len(runs) + 1, style.width_of(arguments, 2), 1.9)
+    # One legend has tenants and runs: none of them look alike.
+    tenants = min(TENANTS_MAX, max(map(len, services)))
+    looks = style.looks_for([str(number) for number in range(tenants + len(runs))])
     for axes, run, found in zip(panels, runs, services):
-        draw_rates(axes, run, found, times)
+        draw_rates(axes, run, found, times, looks)
     gap = panels[-1]
-    for run, found in zip(runs, services):
+    for run, found, look in zip(runs, services, looks[tenants:]):
         values = np.array(list(found.values()))
-        gap.plot(times, values.max(axis=0) - values.min(axis=0), color=run.look.colour,
-                 linestyle=run.look.dash, marker=run.look.marker, markevery=WINDOWS // 8,
+        gap.plot(times, values.max(axis=0) - values.min(axis=0), color=look.colour,
+                 linestyle=look.dash, marker=look.marker, markevery=WINDOWS // 8,
                  label=style.entry(run.label) if len(runs) > 1 else "largest difference")
     gap.set_title("most minus least service")
     gap.set_ylim(bottom=0)

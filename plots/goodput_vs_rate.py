@@ -11,7 +11,7 @@ def draw(points, arguments):
     if "request_goodput" not in points.table:
         raise PlotError(f"{points.source}: no goodput, because the experiments set no slo")
     x = load_column(points, arguments.x or "offered_rate")
-    figure, axes = plt.subplots(figsize=(arguments.width or style.COLUMN_WIDTH, 3.4))
+    figure, axes = plt.subplots(figsize=(style.width_of(arguments, 1), 3.4))
     lines = lines_of(points, x, "request_goodput", arguments)
     top = 1.06 * points.numbers(x).max() or 1
     note_undefined(axes, lines)
@@ -25,8 +25,6 @@ def draw(points, arguments):
     axes.set_xlim(0, top)
     axes.set_ylim(0, top)
     axes.set_aspect("equal")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(plt.MaxNLocator(6))
     axes.set_xlabel(metric_label(x))
     axes.set_ylabel(metric_label("request_goodput"))
     style.legend_above(figure, legend_handles(lines))

@@ -7,17 +7,19 @@ from run_data import PlotError, config_fields, config_text, read_json
 
 
 def gaps_of(run):
-    """Seconds between tokens, sorted."""
+    """Milliseconds between tokens, sorted."""
     file = run.path / "vllm_bench.json"
     lists = read_json(file).get("itls") if file.is_file() else None
     if lists is None:
         raise PlotError(f"{run.path}: has no gaps between tokens; `twinserve run ... --export "
                         "vllm-detailed` writes them")
-    return np.sort(np.concatenate([np.asarray(gaps, float) for gaps in lists] or [np.zeros(0)]))
+    return 1000 * np.sort(np.concatenate([np.asarray(gaps, float) for gaps in lists]
+                                         or [np.zeros(0)]))
 
 
 def stall_threshold(run):
-    return float(config_fields(config_text(run.path)).get("metrics.stall_threshold_s", 0.1))
+    """Milliseconds."""
+    return 1000 * float(config_fields(config_text(run.path)).get("metrics.stall_threshold_s", 0.1))
 
 
 def thinned(values, shares, most=4000):
@@ -31,12 +33,13 @@ def thinned(values, shares, most=4000):
     return values[places], shares[places]
 
 
-def draw_run(axes, tail, run, gaps, threshold):
+def draw_run(axes, tail, run, gaps, threshold, markers):
     gaps = gaps[gaps > 0]  # tokens that arrive together
     count = len(gaps)
     stalls = np.mean(gaps > threshold)
-    look = {"color": run.look.colour, "linestyle": run.look.dash, "label":
-            style.entry(f"{run.label} ({100 * stalls:.2g} % stalls)")}
+    look = {"color": run.look.colour, "linestyle": run.look.dash, "marker": run.look.marker,
+            "markersize": 3, "markevery": markers,
+            "label": style.entry(f"{run.label} ({100 * stalls:.2g} % stalls)")}
     values, shares = thinned(gaps, np.arange(1, count + 1) / count)
     axes.step(values, shares, where="post", **look)
     values, above = thinned(gaps, 1 - np.arange(count) / count)
@@ -49,18 +52,16 @@ def draw(runs, arguments):
     if positive.size == 0:
         raise PlotError("no run has a gap between two tokens")
     thresholds = [stall_threshold(run) for run in runs]
-    figure, (axes, tail) = style.panels(2, arguments.width or style.TEXT_WIDTH, 1.9)
-    for run, values, threshold in zip(runs, gaps, thresholds):
+    figure, (axes, tail) = style.panels(2, style.width_of(arguments, 2), 1.9)
+    for number, (run, values, threshold) in enumerate(zip(runs, gaps, thresholds)):
         if (values > 0).any():
-            draw_run(axes, tail, run, values, threshold)
+            draw_run(axes, tail, run, values, threshold, style.stagger(number, len(runs)))
     style.note(axes, [(f"{run.label}: undefined", run.look.colour)
                       for run, values in zip(runs, gaps) if not (values > 0).any()])
     for panel in (axes, tail):
         panel.set_xscale("log")
         panel.set_xlim(limits(positive.min(), positive.max()))
-        panel.xaxis.set_major_formatter(style.seconds_text)
-        panel.xaxis.set_minor_formatter("")
-        panel.set_xlabel("gap between tokens")
+        panel.set_xlabel("gap between tokens (ms)")
         for threshold in sorted(set(thresholds)):
             panel.axvline(threshold, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)),
                           label="_stall")

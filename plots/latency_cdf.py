@@ -2,15 +2,16 @@
 import style
 from environment import np
 
-PANELS = [("ttft_ms", "time to first token"), ("tpot_ms", "time per output token"),
-          ("e2el_ms", "end-to-end latency")]
+PANELS = [("ttft_ms", "time to first token (ms)"), ("tpot_ms", "time per output token (ms)"),
+          ("e2el_ms", "end-to-end latency (ms)")]
 
 
-def draw_curve(axes, run, values):
+def draw_curve(axes, run, values, markers):
     values = np.sort(values)
     shares = np.arange(1, len(values) + 1) / len(values)
     axes.step(np.concatenate(([values[0]], values)), np.concatenate(([0], shares)), where="post",
-              color=run.colour, linestyle=run.look.dash, label=style.entry(run.label))
+              color=run.colour, linestyle=run.look.dash, marker=run.look.marker, markersize=3,
+              markevery=markers, label=style.entry(run.label))
 
 
 def limits(low, high):
@@ -22,23 +23,21 @@ def limits(low, high):
 
 
 def draw_panel(axes, runs, tables, column, title):
-    seconds = [tables[run.path][column].dropna().to_numpy(float) / 1000 for run in runs]
-    positive = np.concatenate([values[values > 0] for values in seconds])
+    times = [tables[run.path][column].dropna().to_numpy(float) for run in runs]
+    positive = np.concatenate([values[values > 0] for values in times])
     axes.set_xlabel(title)
     axes.set_ylim(0, 1.02)
     if positive.size == 0:
-        style.write_empty_panel(axes, "undefined" if all(values.size == 0 for values in seconds)
+        style.write_empty_panel(axes, "undefined" if all(values.size == 0 for values in times)
                                 else "always 0")
         axes.set_xticks([])
         return
     axes.set_xscale("log")
     axes.set_xlim(limits(positive.min(), positive.max()))
-    axes.xaxis.set_major_formatter(style.seconds_text)
-    axes.xaxis.set_minor_formatter("")
     notes = []
-    for run, values in zip(runs, seconds):
+    for number, (run, values) in enumerate(zip(runs, times)):
         if values.size > 0:
-            draw_curve(axes, run, values)
+            draw_curve(axes, run, values, style.stagger(number, len(runs)))
         if values.size == 0:
             notes.append((f"{run.label}: undefined", run.colour))
         elif values.max() == 0:  # a logarithmic axis has no place for it
@@ -48,7 +47,7 @@ def draw_panel(axes, runs, tables, column, title):
 
 def draw(runs, arguments):
     tables = {run.path: run.table("requests.csv", [name for name, _ in PANELS]) for run in runs}
-    figure, panels = style.panels(len(PANELS), arguments.width or style.TEXT_WIDTH, 1.7,
+    figure, panels = style.panels(len(PANELS), style.width_of(arguments, 2), 1.7,
                                   sharey=True)
     for axes, (column, title) in zip(panels, PANELS):
         draw_panel(axes, runs, tables, column, title)

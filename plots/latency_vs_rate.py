@@ -20,7 +20,7 @@ def parse_bound(text):
 def draw(points, arguments):
     x = load_column(points, arguments.x)
     metrics = arguments.metrics.split(",")
-    figure, panels = style.panels(len(metrics), arguments.width or style.TEXT_WIDTH, 1.9)
+    figure, panels = style.panels(len(metrics), style.width_of(arguments, 2), 1.9)
     bounds = dict(map(parse_bound, arguments.slo or []))
     lines = draw_panels(panels, points, x, metrics, arguments)
     for axes, metric in zip(panels, metrics):

@@ -4,14 +4,16 @@ import dataclasses
 import pathlib
 import re
 
-from environment import np, plt
+from environment import matplotlib, np, plt
 from points import line_columns
 from policies import POLICIES, policy_named
 from run_data import PlotError
-from style import (COLOURS, DASHES, MARKERS, Look, entry, looks_for, note, one_line, relabel,
-                   seconds_text, write_empty_panel)
+from style import (COLOURS, DASHES, HATCHES, MARKERS, TICKS_MAX, Look, entry, is_wide,
+                   looks_for, note, one_line, relabel, saturated_artist, size_text,
+                   write_empty_panel)
 
 SATURATED = "saturated"
+FROM_ZERO = ("_share", "_rate", "_throughput", "_goodput", "_attainment")  # ends of metrics
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "end-to-end",
              "queue": "queueing", "longest_itl": "longest ITL", "engine_ttft": "engine TTFT",
              "engine_e2el": "engine end-to-end"}
@@ -105,12 +107,18 @@ def column_of(points, name, end=""):
     return table[name + end].to_numpy(float)
 
 
-def lines_of(points, x, y, arguments, joined=True):
-    """The lines of metric `y` against `x`. joined: a line has at most one point per value of x."""
+def lines_of(points, x, y, arguments, joined=True, places=None):
+    """The lines of metric `y` against `x`. joined: a line has at most one point per value of x.
+    places: where each value of x is, if not at its number."""
     columns = line_columns(points, x, arguments.line)
-    points.numbers(x), points.need(y)
+    points.need(x, y)
     table = points.table.copy()
-    table["x_"], factor = column_of(points, x) * factor_of(x), factor_of(y)
+    if places is None:
+        points.numbers(x)
+        table["x_"] = column_of(points, x) * factor_of(x)
+    else:
+        table["x_"] = points.table[x].map(places)
+    factor = factor_of(y)
     for target, end in (("y_", ""), ("low_", "_low"), ("high_", "_high")):
         table[target] = column_of(points, y, end) * factor
     table["hollow_"] = (table["saturated"] == "yes") if "saturated" in table else False
@@ -177,11 +185,68 @@ def draw_panels(panels, points, x, metrics, arguments):
         axes.set_ylabel(metric_label(metric))
         note_undefined(axes, lines)
         by_panel.append(lines)
-    latencies = [metric.endswith("_ms") for metric in metrics]
-    wide = any(is_wide(lines) for lines, latency in zip(by_panel, latencies) if latency)
-    for axes, lines, latency in zip(panels, by_panel, latencies):
-        scale_y(axes, lines, wide if latency else is_wide(lines))
+    for axes, lines, logarithmic in zip(panels, by_panel, log_scales(metrics, by_panel)):
+        scale_y(axes, lines, logarithmic)
     return [line for lines in by_panel for line in lines]
+
+
+def log_scales(metrics, by_panel):
+    """Whether each panel needs a logarithmic axis: latencies, which are compared, all alike; rates
+    and shares, which begin at 0, never."""
+    latencies = [metric.endswith("_ms") for metric in metrics]
+    wide = [is_wide(values_of(lines, "y")) and not metric.endswith(FROM_ZERO)
+            for metric, lines in zip(metrics, by_panel)]
+    return [any(w for w, other in zip(wide, latencies) if other) if latency else own
+            for own, latency in zip(wide, latencies)]
+
+
+def draw_bar_panels(panels, points, x, metrics, arguments):
+    """As draw_panels, with a group of bars for each value of `x`; the artists by label."""
+    points.need(x)
+    values = list(dict.fromkeys(points.table[x]))
+    if all(isinstance(value, (int, float, np.number)) for value in values):
+        values = sorted(values)
+    places = {value: place for place, value in enumerate(values)}
+    by_panel = [lines_of(points, x, metric, arguments, places=places) for metric in metrics]
+    texts = [value_text("study", value) if x not in ("policy", "base") else value_text(x, value)
+             for value in values]
+    for axes, metric, lines, logarithmic in zip(panels, metrics, by_panel,
+                                                log_scales(metrics, by_panel)):
+        for number, line in enumerate(lines):
+            draw_bars(axes, line, number, len(lines), logarithmic)
+        axes.set_xticks(range(len(values)), [one_line(text) for text in texts])
+        axes.set_xlim(-0.5, len(values) - 0.5)
+        axes.grid(axis="x", visible=False)
+        axes.set_xlabel(metric_label(x))
+        axes.set_ylabel(metric_label(metric))
+        note_undefined(axes, lines)
+        scale_y(axes, lines, logarithmic)
+    every = [line for lines in by_panel for line in lines]
+    if all(axes.get_yscale() == "log" for axes in panels):
+        return legend_handles(every, joined=False)
+    return {line.label: matplotlib.patches.Patch(
+                facecolor=line.look.colour, hatch=HATCHES[number % len(HATCHES)],
+                edgecolor="white", linewidth=0)
+            for number, line in enumerate(by_panel[0]) if line.label} | saturated_handle(every)
+
+
+def draw_bars(axes, line, number, count, logarithmic):
+    """The bars of one line, `number` of `count` in each group, with their intervals. A bar on a
+    logarithmic axis would begin nowhere: there, points stand in its place."""
+    table, width = line.table, 0.8 / count
+    x = table["x"] + width * (number - (count - 1) / 2)
+    y, hollow = table["y"].to_numpy(float), table["hollow"].to_numpy(bool)
+    error = np.vstack([y - table["low"], table["high"] - y])
+    if logarithmic:
+        axes.errorbar(x, y, yerr=error, fmt="none", ecolor=line.look.colour, elinewidth=0.8)
+        for chosen, face in ((~hollow, line.look.colour), (hollow, "white")):
+            axes.plot(x[chosen], y[chosen], linestyle="none", marker=line.look.marker,
+                      color=line.look.colour, markerfacecolor=face, label="_nolegend_")
+        return
+    axes.bar(x, y, width, color=["white" if one else line.look.colour for one in hollow],
+             edgecolor=[line.look.colour if one else "white" for one in hollow], linewidth=0.6,
+             hatch=HATCHES[number % len(HATCHES)], label=entry(line.label) or "_nolegend_")
+    axes.errorbar(x, y, yerr=error, fmt="none", ecolor="#222222", elinewidth=0.7, capsize=1.2)
 
 
 def legend_handles(lines, joined=True):
@@ -189,36 +254,25 @@ def legend_handles(lines, joined=True):
     handles = {line.label: plt.Line2D([], [], color=line.look.colour, marker=line.look.marker,
                                       linestyle=line.look.dash if joined else "none")
                for line in lines if line.label}
-    if any(line.table["hollow"].any() for line in lines):
-        handles[SATURATED] = plt.Line2D([], [], color="#333333", linestyle="none", marker="o",
-                                        markerfacecolor="white", markeredgewidth=0.9)
-    return handles
+    return handles | saturated_handle(lines)
 
 
-def write_log_axis(axis, text, set_text):
-    """Labels of a logarithmic axis: of milliseconds 20 ms, 3 s; the axis label needs no unit."""
-    if text.endswith(" (ms)"):
-        set_text(text.removesuffix(" (ms)"))
-        axis.set_major_formatter(lambda value, _: seconds_text(value / 1000))
+def saturated_handle(lines):
+    """The meaning of hollow points and bars, if there are any."""
+    if not any(line.table["hollow"].any() for line in lines):
+        return {}
+    return {SATURATED: saturated_artist()}
 
 
 def values_of(lines, name):
     return np.concatenate([line.table[name].to_numpy(float) for line in lines])
 
 
-def is_wide(lines, decades=2):
-    """Whether the values are positive and over more than two decades."""
-    values = values_of(lines, "y")
-    return values.size > 0 and values.min() > 0 and values.max() > 10**decades * values.min()
-
-
 def scale_y(axes, lines, logarithmic):
-    """A logarithmic axis, where the values allow one, or one from 0. Call it after the axis has its
-    label."""
+    """A logarithmic axis, where the values allow one, or one from 0."""
     values = values_of(lines, "y")
     if logarithmic and values.size and values.min() > 0:
         axes.set_yscale("log")
-        write_log_axis(axes.yaxis, axes.get_ylabel(), axes.set_ylabel)
     else:
         axes.set_ylim(bottom=0)
 
@@ -231,8 +285,8 @@ def scale_x(axes, lines):
     ratios = values[1:] / values[:-1] if (values > 0).all() and len(values) > 3 else np.ones(1)
     if ratios.min() > 1.3 and ratios.max() / ratios.min() < 1.6:
         axes.set_xscale("log", base=2 if (np.log2(values) % 1 == 0).all() else 10)
-        axes.set_xticks(values, [f"{value:g}" for value in values])
+        step = -(-len(values) // (TICKS_MAX if axes.get_figure().get_figwidth() > 3 else 4))
+        axes.set_xticks(values[::step], [size_text(value) for value in values[::step]])
         axes.minorticks_off()
     elif values.min() >= 0:
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_locator(plt.MaxNLocator(6, steps=[1, 2, 5, 10]))

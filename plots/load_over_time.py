@@ -7,22 +7,19 @@ Line2D, Patch = matplotlib.lines.Line2D, matplotlib.patches.Patch
 COLUMNS = ["time_s", "waiting", "running", "kv_used_share", "prefill_tokens_per_s",
            "decode_tokens_per_s"]
 ROW_HEIGHT = 1.05
+WIDE = 200  # requests from which on a linear axis would hide a batch of ten beside the queue
 LONG = 1.5  # runs longer than this times the median run are cut
 TITLES = ["requests", "KV cache in use (%)", "tokens per second"]
 FAINT = 0.4  # opacity of areas in panels with two quantities
 # Rows have the colours of their policies; the common legend is grey.
 LEGEND = {"running": Line2D([], [], color="#333333", linewidth=1),
-          "waiting": Patch(color="#333333", alpha=FAINT, linewidth=0),
           "decode": Patch(color="#333333", linewidth=0),
-          "prefill": Patch(color="#333333", alpha=FAINT, linewidth=0)}
+          "waiting (left), prefill (right)": Patch(color="#333333", alpha=FAINT, linewidth=0)}
 
 
 def draw_requests(axes, table, colour):
     axes.fill_between(table["time_s"], table["waiting"], color=colour, alpha=FAINT, linewidth=0)
     axes.plot(table["time_s"], table["running"], color=colour, linewidth=1)
-    # A queue may have thousands of requests and a batch ten.
-    axes.set_yscale("symlog", linthresh=10)
-    axes.yaxis.set_major_formatter(style.count_text)
 
 
 def draw_memory(axes, table, colour):
@@ -51,7 +48,7 @@ def shown_until(tables):
 def draw(runs, arguments):
     tables = [run.table("series.csv", COLUMNS) for run in runs]
     figure, grid = plt.subplots(len(runs), 3, squeeze=False, sharex=True, sharey="col",
-                                figsize=(arguments.width or style.TEXT_WIDTH,
+                                figsize=(style.width_of(arguments, 2),
                                          0.75 + ROW_HEIGHT * len(runs)))
     until = shown_until(tables)
     for row, run, table in zip(grid, runs, tables):
@@ -64,7 +61,12 @@ def draw(runs, arguments):
             panel(axes, table, run.colour)
         if table["time_s"].iloc[-1] > until:
             row[1].set_title(f"goes on until {table['time_s'].iloc[-1]:.0f} s", loc="right",
-                             fontsize=6.5, color="#666666", pad=2)
+                             fontsize=style.NOTE_SIZE, color="#666666", pad=2)
+    if max((table[["waiting", "running"]].max().max() for table in tables if not table.empty),
+           default=0) > WIDE:
+        for axes in grid[:, 0]:
+            axes.set_yscale("symlog", linthresh=10)
+            axes.yaxis.set_major_formatter(style.count_text)
     # Last, because it ends the scaling of the axes that the rows share.
     grid[0, 0].set_ylim(bottom=0)
     grid[0, 2].set_ylim(bottom=0)

@@ -1,8 +1,9 @@
-"""Any metric against any setting of a study, one line per combination of all other settings. Bands are 95 %
-intervals over seeds."""
+"""Any metric against any setting of a study, one line per combination of all other settings; with --bars
+a group of bars for each value, which need not be a number. Bands and whiskers are 95 % intervals over
+seeds."""
 import style
 from environment import pd
-from lines import draw_panels, legend_handles
+from lines import draw_bar_panels, draw_panels, legend_handles
 from points import read_points, selection_options
 from run_data import PlotError
 
@@ -19,10 +20,13 @@ def numeric_setting(points):
 def draw(points, arguments):
     x = arguments.x or numeric_setting(points)
     metrics = arguments.y.split(",")
-    width = arguments.width or (style.COLUMN_WIDTH if len(metrics) == 1 else style.TEXT_WIDTH)
+    width = style.width_of(arguments, min(len(metrics), 2))
     figure, panels = style.panels(len(metrics), width, 1.9)
-    lines = draw_panels(panels, points, x, metrics, arguments)
-    style.legend_above(figure, legend_handles(lines))
+    if arguments.bars:
+        handles = draw_bar_panels(panels, points, x, metrics, arguments)
+    else:
+        handles = legend_handles(draw_panels(panels, points, x, metrics, arguments))
+    style.legend_above(figure, handles)
     return figure
 
 
@@ -32,6 +36,9 @@ def options(parser):
                         help="the setting to the right (default: the one with the most values)")
     parser.add_argument("--y", default="p99_ttft_ms", metavar="KEY,...",
                         help="keys of summary.json, a panel each (default: p99_ttft_ms)")
+    parser.add_argument("--bars", action="store_true",
+                        help="bars, a group for each value of --x; points where the values need a "
+                             "logarithmic axis")
     parser.add_argument("--colour", metavar="COLUMN",
                         help="a setting whose values have colours; the others have markers and "
                              "dashes (default: every line has its own)")

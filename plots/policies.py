@@ -20,7 +20,7 @@ POLICIES = {
     "vllm_v1": Policy("vLLM V1", "VllmOne", "#0072B2", "o"),
     "sarathi": Policy("Sarathi", "Sarathi", "#D55E00", "D"),
     "splitfuse": Policy("SplitFuse", "SplitFuse", "#009E73", "P"),
-    "tgi_v2": Policy("TGI 2", "TgiTwo", "#F0E442", "<"),
+    "tgi_v2": Policy("TGI 2", "TgiTwo", "#A6761D", "<"),
     "tgi_v3": Policy("TGI 3", "TgiThree", "#CC79A7", ">"),
     "trtllm": Policy("TensorRT-LLM", "TrtLlm", "#000000", "X"),
     "sglang": Policy("SGLang", "Sglang", "#882255", "*"),

@@ -1,5 +1,5 @@
-"""The headline metrics of each run as bars, one panel per metric; times over more than a decade and a
-half are points on logarithmic axes."""
+"""The headline metrics of each run as bars, one panel per metric; times over more than two decades are
+points on logarithmic axes. Saturated runs are hollow."""
 import style
 from environment import plt
 
@@ -14,7 +14,6 @@ PANELS = [
     ("mean_kv_used_share", "mean KV use (%)", 100, "amount"),
     ("preemptions", "preemptions", 1, "amount"),
 ]
-LOG_FROM = 30  # ratio of the longest to the shortest time of a panel
 
 
 def bar_text(value):
@@ -27,9 +26,8 @@ def bar_text(value):
     return f"{value:.3g}"
 
 
-def is_wide(values):
-    positive = [value for value in values if value]
-    return bool(positive) and max(positive) > LOG_FROM * min(positive)
+def face(run):
+    return "white" if run.number("saturated") == "yes" else run.colour
 
 
 def draw_points(axes, runs, values):
@@ -43,14 +41,16 @@ def draw_points(axes, runs, values):
     for row, (run, value, end) in enumerate(zip(runs, values, ends)):
         axes.axhline(row, color=style.plt.rcParams["grid.color"], linewidth=0.5)
         if value is not None:
-            axes.plot(end, row, color=run.colour, marker=run.look.marker, clip_on=False)
+            axes.plot(end, row, color=run.colour, marker=run.look.marker, clip_on=False,
+                      markerfacecolor=face(run))
     return ends
 
 
 def draw_bars(axes, runs, values):
     lengths = [value or 0 for value in values]
     axes.set_xlim(0, 1.35 * max(lengths) if max(lengths) > 0 else 1)
-    axes.barh(range(len(runs)), lengths, height=0.7, color=[run.colour for run in runs])
+    axes.barh(range(len(runs)), lengths, height=0.7, color=[face(run) for run in runs],
+              edgecolor=[run.colour for run in runs], linewidth=0.8)
     return lengths
 
 
@@ -69,17 +69,19 @@ def draw_panel(axes, runs, values, title, logarithmic):
 
 def draw(runs, arguments):
     figure, grid = plt.subplots(2, 4, sharey=True,
-                                figsize=(arguments.width or style.TEXT_WIDTH,
+                                figsize=(style.width_of(arguments, 2),
                                          1.0 + 0.42 * len(runs)))
     values = {name: [None if run.number(name) is None else factor * run.number(name)
                      for run in runs] for name, _, factor, _ in PANELS}
     # One kind of scale for all times: panels are compared with each other.
-    wide = any(is_wide(values[name]) for name, _, _, kind in PANELS if kind == "time")
+    wide = any(style.is_wide([value for value in values[name] if value]) for name, _, _, kind in PANELS if kind == "time")
     for axes, (name, title, _, kind) in zip(grid.flat, PANELS):
         draw_panel(axes, runs, values[name], title, wide and kind == "time")
     for axes in grid[:, 0]:
         axes.set_yticks(range(len(runs)), [run.label for run in runs])
     grid[0, 0].set_ylim(len(runs) - 0.4, -0.6)
+    if any(run.number("saturated") == "yes" for run in runs):
+        style.legend_above(figure, {"hollow: saturated": style.saturated_artist()})
     return figure
 
 

@@ -11,12 +11,19 @@ METRICS = {"ttft_mean": "TTFT mean", "ttft_p50": "TTFT p50", "ttft_p90": "TTFT p
            "itl_p99": "ITL p99", "e2e_mean": "E2E mean", "e2e_p99": "E2E p99",
            "throughput": "throughput", "capacity": "capacity", "running_mean": "running",
            "kv_share_mean": "KV in use"}
+LATENCIES = ("ttft", "tpot", "itl", "e2e")
 COMPARED = {"ttft_mean": "#0072B2", "e2e_mean": "#D55E00", "ttft_p99": "#56B4E9"}
 DATA_SETS = {"residency_h100_qwen14b": ("H100, Qwen3-14B", "#0072B2", "o"),
              "blis16_requests": ("H100, 7B to 70B", "#D55E00", "s"),
              "lss_vllm_bench": ("RTX", "#009E73", "D")}
 OTHER_SETS = [("#CC79A7", "^"), ("#E69F00", "v"), ("#000000", "x")]  # of data sets without a look
 GOAL_PERCENT = 4  # of means; drawn as a band
+
+
+def metric_name(metric):
+    """tpot_p90: TPOT p90. Names that nobody listed keep their words."""
+    first, *rest = metric.split("_")
+    return METRICS.get(metric, " ".join([first.upper() if first in LATENCIES else first, *rest]))
 
 
 def read(paths, _arguments):
@@ -54,9 +61,9 @@ def draw_errors(axes, errors):
                          facecolors=face, linewidths=0.6,
                          label=label if part == "judge" else f"{label} (fit)")
     axes.axvline(0, color="#888888", linewidth=0.6)
-    axes.set_yticks(range(len(shown)), [METRICS.get(metric, metric) for metric in shown])
+    axes.set_yticks(range(len(shown)), [metric_name(metric) for metric in shown])
     axes.invert_yaxis()
-    axes.set_xlabel("prediction error, %")
+    axes.set_xlabel("prediction error (%)")
 
 
 def draw_ablations(axes, table):
@@ -66,11 +73,12 @@ def draw_ablations(axes, table):
     for row, metric in enumerate(metrics):
         values = table[table["metric"] == metric].set_index("ablation")["mean_abs_error_pct"]
         places = [i + height * (row - (len(metrics) - 1) / 2) for i in range(len(names))]
-        axes.barh(places, [values.get(name, 0) for name in names], height,
-                  color=COMPARED[metric], label=METRICS[metric])
+        axes.barh(places, [values.get(name, 0) for name in names], height, edgecolor="white",
+                  color=COMPARED[metric], hatch=style.HATCHES[row], linewidth=0,
+                  label=METRICS[metric])
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
-    axes.set_xlabel("mean absolute error, %")
+    axes.set_xlabel("mean absolute error (%)")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(metrics), columnspacing=1)
 
 
@@ -78,7 +86,7 @@ def draw(tables, arguments):
     errors, ablations = tables
     panels = 1 if ablations is None else 2
     figure, axes = plt.subplots(1, panels, squeeze=False, width_ratios=[1.25, 1][:panels],
-                                figsize=(arguments.width or style.TEXT_WIDTH, 3.4))
+                                figsize=(style.width_of(arguments, 2), 3.4))
     draw_errors(axes[0][0], errors)
     if ablations is not None:
         draw_ablations(axes[0][1], ablations)

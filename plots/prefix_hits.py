@@ -22,19 +22,19 @@ def draw(runs, arguments):
     if all(table.empty for table in tables):
         raise PlotError("no run has a request that was scheduled")
     longest, missing = 0, []
-    figure, (time, share) = style.panels(2, arguments.width or style.TEXT_WIDTH, 1.9)
-    for run, table in zip(runs, tables):
+    figure, (time, share) = style.panels(2, style.width_of(arguments, 2), 1.9)
+    for number, (run, table) in enumerate(zip(runs, tables)):
         if table.empty:
             missing.append((f"{run.label}: no request was scheduled", run.look.colour))
             continue
-        look = {"color": run.look.colour, "linestyle": run.look.dash}
+        look = {"color": run.look.colour, "linestyle": run.look.dash, "marker": run.look.marker,
+                "markevery": style.stagger(number, len(runs))}
         end = table["scheduled_s"].max() or 1
         longest = max(longest, end)
         edges = np.linspace(0, end, WINDOWS + 1)
         mean = 100 * table["cached_tokens"].sum() / table["prompt_tokens"].sum()
-        time.plot((edges[1:] + edges[:-1]) / 2, windows(table, edges), marker=run.look.marker,
-                  markevery=max(1, WINDOWS // 8), label=style.entry(f"{run.label} ({mean:.0f} %)"),
-                  **look)
+        time.plot((edges[1:] + edges[:-1]) / 2, windows(table, edges),
+                  label=style.entry(f"{run.label} ({mean:.0f} %)"), **look)
         shares = np.sort(100 * table["cached_tokens"] / table["prompt_tokens"])
         share.step(np.append(shares, 100), np.append(np.arange(1, len(shares) + 1), len(shares))
                    / len(shares), where="post", **look)
@@ -42,10 +42,10 @@ def draw(runs, arguments):
     time.set_xlim(0, longest)
     time.set_ylim(0, 102)
     time.set_xlabel("time (s)")
-    time.set_ylabel("prompt tokens from the cache (%)")
+    time.set_ylabel("cached prompt tokens (%)")
     share.set_xlim(-2, 102)
     share.set_ylim(0, 1.02)
-    share.set_xlabel("prompt tokens from the cache (%)")
+    share.set_xlabel("cached prompt tokens (%)")
     share.set_ylabel("share of requests")
     style.legend_above(figure, style.labelled([time]))
     return figure

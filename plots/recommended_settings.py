@@ -65,8 +65,7 @@ def draw_server(axes, server, points, dash, ticks):
 
 
 def draw(answers, arguments):
-    width = arguments.width or style.TEXT_WIDTH
-    style.plt.rcParams["svg.fonttype"] = "none"  # letters, not their outlines: a fifth of the size
+    width = style.width_of(arguments, 2)
     columns = min(len(answers), 2 if width > 5 else 1)
     rows = -(-len(answers) // columns)
     figure, grid = style.plt.subplots(rows, columns, squeeze=False,
@@ -86,7 +85,7 @@ def draw(answers, arguments):
         axes.set_ylim(bottom=0)
         if ticks and min(ticks) > 0:
             axes.set_xscale("log", base=2)
-            axes.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
+            axes.set_xticks(sorted(ticks), [style.size_text(tick) for tick in sorted(ticks)])
             axes.minorticks_off()
     style.legend_above(figure, dict(sorted(style.labelled(panels[:len(answers)]).items())))
     return figure

@@ -5,11 +5,14 @@ import style
 from environment import np, plt
 from run_data import PlotError
 
-PARTS = {"schedule_ms": ("scheduling", "#000000"), "build_ms": ("inputs", "#999999"),
-         "gemm_ms": ("GEMM", "#0072B2"), "attention_ms": ("attention", "#D55E00"),
-         "communication_ms": ("communication", "#CC79A7"), "other_ms": ("other kernels", "#56B4E9"),
-         "sampling_ms": ("sampling", "#E69F00"), "delivery_ms": ("delivery", "#009E73"),
-         "clocks_ms": ("lower clocks", "#D8D0A8")}
+# Title, colour, hatch: neighbours differ in grey, too.
+PARTS = {"schedule_ms": ("scheduling", "#000000", ""), "build_ms": ("inputs", "#999999", "////"),
+         "gemm_ms": ("GEMM", "#0072B2", ""), "attention_ms": ("attention", "#D55E00", "...."),
+         "communication_ms": ("communication", "#CC79A7", "xxxx"),
+         "other_ms": ("other kernels", "#56B4E9", ""),
+         "sampling_ms": ("sampling", "#E69F00", "\\\\\\\\"),
+         "delivery_ms": ("delivery", "#009E73", "----"),
+         "clocks_ms": ("lower clocks", "#D8D0A8", "")}
 KINDS = {"prefill": (True, False), "mixed": (True, True), "decode": (False, True)}
 
 
@@ -35,13 +38,13 @@ def draw(runs, arguments):
     if all(count == 0 for _, _, count, _ in rows):
         raise PlotError("no run has a step with tokens")
     shown = [name for name in PARTS if any(means.get(name, 0) > 0 for *_, means in rows)]
-    figure, axes = plt.subplots(figsize=(arguments.width or style.TEXT_WIDTH,
+    figure, axes = plt.subplots(figsize=(style.width_of(arguments, 2),
                                          0.8 + 0.25 * len(rows)))
     ends = np.zeros(len(rows))
     for name in shown:
         values = np.array([means.get(name, 0) for *_, means in rows])
         axes.barh(range(len(rows)), values, 0.7, left=ends, color=PARTS[name][1],
-                  label=PARTS[name][0])
+                  hatch=PARTS[name][2], edgecolor="white", linewidth=0, label=PARTS[name][0])
         ends += values
     for row, ((_, _, count, _), end) in enumerate(zip(rows, ends)):
         axes.annotate(f"{end:.3g} ms, {count:,} steps", (end, row), xytext=(3, 0),

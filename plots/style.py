@@ -2,28 +2,65 @@
 import argparse
 import csv
 import dataclasses
+import difflib
+import math
 import pathlib
 import sys
 import typing
 
-from environment import matplotlib, plt
+from caption import caption_text
+from environment import matplotlib, np, plt
 from policies import POLICIES, policy_named
 from run_data import PlotError, read_runs
 
-COLUMN_WIDTH = 3.35  # inches; one column of a two-column paper
-TEXT_WIDTH = 7.0
+# Inches: one column, and the whole text. IEEE and ACM from the points of their classes; ICML and
+# NeurIPS as their style files set them; USENIX from its two-column template.
+VENUES = {"acm": (3.34, 7.01), "ieee": (3.49, 7.14), "usenix": (3.33, 7.0), "icml": (3.25, 6.75),
+          "neurips": (5.5, 5.5)}
+COLUMN_WIDTH, TEXT_WIDTH = VENUES["acm"]
 LEGEND_ROW = 0.155  # inches
 SHOWN = "\u200b"  # before labels that the library would hide because they begin with "_"
-WIDTHS = {"1": COLUMN_WIDTH, "2": TEXT_WIDTH}
+TICKS_MAX = 7
+SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
 
 FORMATS = ("pdf", "png", "svg")
 
 # Okabe and Ito's palette without yellow, and a grey. The three lists have lengths without a common
 # divisor, so that series get equal looks in none of the three combined before 280.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#000000"]
+FAINT = 0.35  # opacity of what matters less
 MARKERS = ["o", "s", "D", "^", "v", "P", "X", "<", ">"]
 DASHES = ["-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2, 2, 2))]
+HATCHES = ["", "////", "....", "\\\\\\\\", "xxxx", "----", "oooo", "++++"]  # of areas
 LINES_MAX = len(COLOURS) * len(DASHES)  # beyond, lines without markers would repeat
+
+# What a style file may change, in the words of matplotlibrc.
+SETTINGS = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "E4E4E4",
+    "grid.linewidth": 0.5,
+    "hatch.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "figure.dpi": 200,
+    "savefig.dpi": 300,  # of png
+    "figure.constrained_layout.use": True,
+    "pdf.fonttype": 42,  # letters, not their outlines
+    "svg.fonttype": "none",
+    "svg.hashsalt": "twinserve",
+}
+NOTE_SIZE = 6.5  # points: the smallest text of a figure
 
 
 class Look(typing.NamedTuple):
@@ -43,31 +80,58 @@ def looks_for(names):
             for i in range(len(names))]
 
 
-def use_style():
+def use_style(file=None):
+    """Sets the common style, changed by a style file if there is one."""
     matplotlib.scale.register_scale(PlainLogScale)
-    plt.rcParams.update({
-        "font.size": 8,
-        "axes.titlesize": 8,
-        "axes.labelsize": 8,
-        "xtick.labelsize": 7,
-        "ytick.labelsize": 7,
-        "legend.fontsize": 7.5,
-        "legend.frameon": False,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.linewidth": 0.6,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "grid.color": "#E4E4E4",
-        "grid.linewidth": 0.5,
-        "lines.linewidth": 1.3,
-        "lines.markersize": 4,
-        "figure.dpi": 200,
-        "figure.constrained_layout.use": True,
-        "pdf.fonttype": 42,
-        "text.parse_math": False,  # names hold dollars
-        "svg.hashsalt": "twinserve",
-    })
+    plt.rcParams.update(SETTINGS | {"text.parse_math": False})  # names hold dollars
+    if file is not None:
+        apply_style_file(file)
+
+
+def style_text():
+    """The common style as a style file."""
+    settings = [f"{name}: {value}" for name, value in SETTINGS.items()]
+    palette = ", ".join(colour[1:] for colour in COLOURS)
+    policies = [f"policy.{name}: {policy.colour[1:]}" for name, policy in POLICIES.items()]
+    return "\n".join(["# The style of twinserve's figures: lines of matplotlibrc, then colours.",
+                      *settings, f"palette: {palette}", *policies]) + "\n"
+
+
+def apply_style_file(file):
+    """Lines of matplotlibrc, `palette: COLOUR, ...` and `policy.NAME: COLOUR`."""
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.split("#", 1)[0].strip()
+        if not text:
+            continue
+        name, colon, value = (part.strip() for part in text.partition(":"))
+        where = f"{file}:{number}"
+        if not colon or not value:
+            raise PlotError(f"{where}: '{text}': is no setting; allowed: NAME: VALUE")
+        if name == "palette":
+            COLOURS[:] = [parse_colour(word.strip(), where) for word in value.split(",")]
+        elif name.startswith("policy."):
+            policy = name.removeprefix("policy.")
+            POLICIES[policy] = policy_named(policy)._replace(colour=parse_colour(value, where))
+        else:
+            apply_setting(name, value, where)
+
+
+def apply_setting(name, value, where):
+    if name not in plt.rcParams:
+        nearest = difflib.get_close_matches(name, plt.rcParams, n=1, cutoff=0)[0]
+        raise PlotError(f"{where}: no setting '{name}'; nearest: {nearest}; allowed: settings of "
+                        "matplotlibrc, palette, policy.NAME")
+    try:
+        plt.rcParams[name] = value
+    except ValueError as error:
+        raise PlotError(f"{where}: {' '.join(str(error).split())}") from None
+
+
+def parse_colour(text, where):
+    for colour in (f"#{text}", text):
+        if matplotlib.colors.is_color_like(colour):
+            return colour
+    raise PlotError(f"{where}: '{text}' is no colour; allowed: RRGGBB, or a name such as black")
 
 
 class PlainLogScale(matplotlib.scale.LogScale):
@@ -75,21 +139,61 @@ class PlainLogScale(matplotlib.scale.LogScale):
 
     def set_default_locators_and_formatters(self, axis):
         super().set_default_locators_and_formatters(axis)
+        axis.set_major_locator(matplotlib.ticker.LogLocator(self.base, numticks=TICKS_MAX))
         axis.set_major_formatter(count_text)
         axis.set_minor_formatter("")
 
 
-def seconds_text(value, _position=None):
-    """A time on a logarithmic axis: 20 ms, 3 s, 1000 s."""
-    return f"{1000 * value:g} ms" if value < 0.999 else f"{value:g} s"
-
-
 def count_text(value, _position=None):
-    """A number on an axis: 500, 20k, 3M."""
+    """A number on an axis in at most four letters, if it is round: 500, 20k, 3M, 0.01, 10\u207b\u00b3."""
     for unit, sign in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= unit:
             return f"{value / unit:g}{sign}"
+    exponent = round(math.log10(value)) if value > 0 else 0
+    if exponent < -2 and math.isclose(value, 10**exponent):
+        return "10\u207b" + "".join(SUPERSCRIPTS[int(digit)] for digit in str(-exponent))
     return f"{value:g}"
+
+
+def size_text(value):
+    """A setting on an axis: 16384, a power of two, is 16k."""
+    return f"{value / 1024:g}k" if value >= 1024 and value % 1024 == 0 else count_text(value)
+
+
+def stagger(number, count):
+    """Which points of a line of many have markers: few, and not at the places of other lines."""
+    return (0.02 + 0.2 * number / max(count, 1), 0.2)
+
+
+def is_wide(values):
+    """Whether the values are positive and over more than two decades: a logarithmic axis shows them
+    all."""
+    values = np.asarray([value for value in values if value is not None], float)
+    values = values[~np.isnan(values)]
+    return values.size > 0 and values.min() > 0 and values.max() > 100 * values.min()
+
+
+def finish(figure):
+    """Ticks: round numbers, at most seven, as many as there is room for; a logarithmic axis has at
+    least two."""
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_locator(), matplotlib.ticker.AutoLocator):
+                room = max(2, min(TICKS_MAX - 1, axis.get_tick_space()))
+                axis.set_major_locator(plt.MaxNLocator(room, steps=[1, 2, 5, 10]))
+            if isinstance(axis.get_major_formatter(), matplotlib.ticker.ScalarFormatter):
+                axis.set_major_formatter(count_text)
+            if isinstance(axis.get_major_locator(), matplotlib.ticker.LogLocator):
+                low, high = axis.get_view_interval()
+                if sum(low <= tick <= high for tick in axis.get_majorticklocs()) < 2:
+                    axis.set_major_locator(matplotlib.ticker.LogLocator(10, subs=(1, 2, 5)))
+
+
+def width_of(arguments, columns):
+    """Inches: those of --width, or of so many columns of the venue's page."""
+    asked = arguments.width or columns
+    return VENUES[arguments.venue][asked - 1] if asked in (1, 2) else asked
 
 
 def one_line(text):
@@ -113,6 +217,12 @@ def write_empty_panel(axes, what):
     axes.text(0.5, 0.5, what, transform=axes.transAxes, ha="center", va="center", color="#666666")
 
 
+def common_setting(labels):
+    """NAME of three or more labels "NAME = VALUE", if all labels with a value have this name."""
+    names = [label.split(" = ")[0] for label in labels if label.count(" = ") == 1]
+    return names[0] if len(names) > 2 and len(set(names)) == 1 else None
+
+
 def legend_above(figure, handles):
     """Draws one legend above the panels, in rows that fit the figure. handles: artist by label."""
     if not handles:
@@ -120,14 +230,25 @@ def legend_above(figure, handles):
     # Width of an entry: a line sample with margins, and letters of about half the font size.
     letter = 0.55 * plt.rcParams["legend.fontsize"] / 72
     labels = [one_line(label.removeprefix(SHOWN)) for label in handles]
+    title = common_setting(labels)
+    labels = [label.removeprefix(f"{title} = ") for label in labels]
     widest = 0.5 + letter * max(map(len, labels))
     columns = min(len(handles), max(1, int(figure.get_figwidth() / widest)))
     rows = -(-len(handles) // columns)
-    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * (rows - 1))  # the panels keep theirs
+    columns = -(-len(handles) // rows)
+    height = rows - 1 + bool(title)
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * height)  # the panels keep theirs
     legend = figure.legend(handles.values(), map(str, range(len(handles))), handlelength=2.4,
-                           loc="outside upper center", ncols=columns)
+                           loc="outside upper center", ncols=columns, title=title,
+                           title_fontsize=plt.rcParams["legend.fontsize"])
     for text, label in zip(legend.get_texts(), labels):
         text.set_text(label)
+
+
+def saturated_artist():
+    """What stands for saturated points and bars in a legend."""
+    return plt.Line2D([], [], color="#333333", linestyle="none", marker="o",
+                      markerfacecolor="white", markeredgewidth=0.9)
 
 
 def panels(count, width, height, **more):
@@ -189,11 +310,12 @@ def parse_formats(text):
 
 
 def parse_width(text):
+    """1 or 2 columns, or inches."""
     try:
-        width = WIDTHS.get(text) or float(text)
+        width = int(text) if text in ("1", "2") else float(text)
     except ValueError:
         width = 0
-    if not 2.5 <= width <= 30:
+    if width not in (1, 2) and not 2.5 <= width <= 30:
         raise argparse.ArgumentTypeError(
             f"'{text}' is no width; allowed: 1 or 2 columns of a paper, or inches from 2.5 to 30")
     return width
@@ -204,14 +326,18 @@ def make_parser(description, inputs, options):
     parser.add_argument("inputs", nargs="+", metavar=inputs, type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), metavar="PATH",
                         help="a folder, or a file whose suffix gives the format: .pdf, .png, .svg")
-    parser.add_argument("--format", type=parse_formats, default=["png"], metavar="png,pdf,svg",
-                        help="formats of the files in the folder --out (default: png)")
+    parser.add_argument("--format", type=parse_formats, default=["pdf", "svg"],
+                        metavar="pdf,svg,png",
+                        help="formats of the files in the folder --out (default: pdf,svg)")
+    parser.add_argument("--venue", choices=VENUES, default="acm",
+                        help="whose columns give the width (default: acm)")
     parser.add_argument("--width", type=parse_width, metavar="1|2|INCHES",
-                        help="one column of a two-column paper (3.35 in), two columns (7 in), or a "
-                             "number of inches")
+                        help="one or two columns of the venue's page, or a number of inches")
     parser.add_argument("--labels", type=parse_list, metavar="LABEL,...",
                         help="names of the series in the order of the legend; one with a comma is "
                              "written in quotes")
+    parser.add_argument("--style", type=pathlib.Path, metavar="FILE",
+                        help="a style file; `twinserve plot --print-style` prints the common one")
     if options:
         options(parser)
     return parser
@@ -226,17 +352,26 @@ def output_files(out, formats, stem):
 
 def main(description, stem, draw, read=styled_runs, inputs="RUN_DIR", options=None):
     """The command line of a figure: writes draw(read(paths, arguments), arguments) to files named
-    `stem`. options: adds arguments of the script to the parser."""
+    `stem`, and beside them a text for the caption. options: adds arguments of the script to the
+    parser."""
     arguments = make_parser(description, inputs, options).parse_args()
     try:
-        use_style()
+        use_style(arguments.style)
         figure = draw(read(arguments.inputs, arguments), arguments)
-        for file in output_files(arguments.out, arguments.format, stem):
+        finish(figure)
+        files = output_files(arguments.out, arguments.format, stem)
+        for file in files:
             file.parent.mkdir(parents=True, exist_ok=True)
             # Without a date, equal inputs give equal files.
             date = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
             figure.savefig(file, metadata=date.get(file.suffix))
             print(file)
+        caption = caption_text(stem, description, arguments.inputs)
+        files[0].with_suffix(".txt").write_text(caption, encoding="utf-8")
     except (PlotError, OSError) as error:
         print(f"{stem}: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    print(style_text(), end="")

@@ -2,7 +2,7 @@
 --format json); whiskers are 95 % intervals over seeds. Bars of the usual advice are hatched."""
 import style
 from environment import np
-from policies import POLICIES
+from policies import POLICIES, policy_named
 from run_data import PlotError, read_json
 
 KINDS = {  # label, policy, whether the advice is followed
@@ -31,20 +31,20 @@ def draw_comparison(axes, capacities):
     labels = []
     for row, one in enumerate(capacities):
         kind = one["experiment"].rsplit("/", 1)[-1].removesuffix(".textproto")
-        label, policy, hatched = KINDS.get(kind, (kind, "", False))
+        label, policy, hatched = KINDS.get(kind, (policy_named(kind).label, kind, False))
         labels.append(label)
         value = one["by_seed"]
         if value.get("mean") is None:
             axes.annotate("undefined", (0, row), xytext=(4, 0), va="center",
-                          textcoords="offset points", fontsize=6.5)
+                          textcoords="offset points", fontsize=style.NOTE_SIZE)
             continue
         error = np.array([[value["mean"] - value["low"]], [value["high"] - value["mean"]]])
         axes.barh(row, value["mean"], xerr=np.maximum(error, 0), height=0.7,
-                  color=POLICIES[policy].colour if policy in POLICIES else "#666666",
+                  color=POLICIES[policy].colour if policy in POLICIES else "#999999",
                   hatch="////" if hatched else None, edgecolor="white", linewidth=0,
-                  error_kw={"ecolor": "#333333", "elinewidth": 0.8, "capsize": 2})
+                  error_kw={"ecolor": "#000000", "elinewidth": 0.8, "capsize": 2})
         axes.annotate(f"{value['mean']:.3g}", (value["high"], row), xytext=(4, 0), va="center",
-                      textcoords="offset points", fontsize=6.5)
+                      textcoords="offset points", fontsize=style.NOTE_SIZE)
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
@@ -53,8 +53,7 @@ def draw_comparison(axes, capacities):
 
 
 def draw(comparisons, arguments):
-    width = arguments.width or style.TEXT_WIDTH
-    style.plt.rcParams["svg.fonttype"] = "none"  # letters, not their outlines: a fifth of the size
+    width = style.width_of(arguments, 2)
     columns = 2 if len(comparisons) > 1 and width > 5 else 1
     rows = -(-len(comparisons) // columns)
     figure, grid = style.plt.subplots(rows, columns, squeeze=False, figsize=(width, 1.6 * rows))

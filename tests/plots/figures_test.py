@@ -35,6 +35,7 @@ def draw(script, *words, read=points.read_points):
         "load_options"))
     arguments = parser.parse_args([str(word) for word in words])
     figure = module.draw(read(arguments.inputs, arguments), arguments)
+    style.finish(figure)
     figure.canvas.draw()
     return figure
 
@@ -65,7 +66,8 @@ def legend(figure):
 
 def test_latency_has_a_line_per_policy_and_a_panel_per_metric(tmp_path):
     figure = draw("latency_vs_rate", two_policies(tmp_path / "s"))
-    assert [axes.get_ylabel() for axes in figure.axes] == ["mean TTFT", "p99 TTFT", "p99 TPOT"]
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "mean TTFT (ms)", "p99 TTFT (ms)", "p99 TPOT (ms)"]
     for axes in figure.axes:
         assert list(labelled_lines(axes)) == ["Orca", "vLLM V1"]
         assert axes.get_yscale() == "log"  # from 40 ms to 9 s
@@ -182,8 +184,7 @@ def test_users_and_gpus_share_the_tokens(tmp_path):
                       summary={"output_throughput": 100 * rate, "devices": 2})
             for rate in (1.0, 2.0)]
     axes = draw("user_vs_gpu_throughput", *runs).axes[0]
-    line = next(line for line in axes.get_lines() if line.get_label() == "_points"
-                or line.get_label() == "Orca")
+    line = next(line for line in axes.get_lines() if line.get_label() == "_joined")
     assert list(line.get_xdata()) == [50, 50]  # 1000 / 20 ms
     assert list(line.get_ydata()) == [50, 100]  # on two GPUs
 
@@ -205,7 +206,7 @@ def test_parameters_that_double_have_a_logarithmic_axis(tmp_path):
     axes = draw("metric_vs_parameter",
                 write_summary_csv(tmp_path / "s", rows, ("policy.a.chunk",))).axes[0]
     assert axes.get_xscale() == "log"
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["256", "512", "1024", "2048"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["256", "512", "1k", "2k"]
 
 
 def test_step_breakdown_stacks_the_means_of_each_kind(tmp_path):
@@ -224,10 +225,10 @@ def test_gaps_have_a_logarithmic_axis_and_the_share_of_stalls(tmp_path):
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "log"]
     assert legend(figure) == ["Orca (25 % stalls)"]
     curve = labelled_lines(figure.axes[0])["Orca (25 % stalls)"]
-    assert (curve.get_xdata()[-1], curve.get_ydata()[-1]) == (0.2, 1)
+    assert (curve.get_xdata()[-1], curve.get_ydata()[-1]) == (200, 1)
     assert figure.axes[1].get_yscale() == "log"
     assert [list(line.get_xdata()) for line in figure.axes[0].get_lines()
-            if line.get_label() == "_stall"] == [[0.1, 0.1]]
+            if line.get_label() == "_stall"] == [[100, 100]]
 
 
 def test_batches_stack_prefill_on_decode_below_the_budget(tmp_path):
@@ -276,7 +277,7 @@ def test_a_prediction_is_drawn_beside_the_runs_that_it_names(tmp_path):
         write_run(tmp_path / name, requests=TWO_TENANTS)
     module = importlib.import_module("predicted_vs_measured")
     shown = module.read_validation(validation(tmp_path / "v", ["a", "b"]))
-    axes = module.draw([shown], argparse.Namespace(width=None)).axes[0]
+    axes = module.draw([shown], argparse.Namespace(width=None, venue="acm")).axes[0]
     assert list(labelled_lines(axes)) == ["measured", "measured again", "predicted"]
     with pytest.raises(PlotError, match="is not a run directory"):
         module.read_validation(validation(tmp_path / "w", ["c"]))
@@ -291,8 +292,11 @@ def test_labels_rename_the_series_and_must_be_one_for_each(tmp_path):
 
 def test_widths_are_those_of_papers(tmp_path):
     study = two_policies(tmp_path / "s")
-    for text, inches in (("1", 3.35), ("2", 7.0), ("5", 5.0)):
-        assert draw("attainment_vs_rate", study, "--width", text).get_figwidth() == inches
+    for words, inches in (([], 3.34), (["--width", "2"], 7.01), (["--width", "5"], 5.0),
+                          (["--venue", "ieee"], 3.49), (["--venue", "usenix"], 3.33),
+                          (["--venue", "icml", "--width", "2"], 6.75),
+                          (["--venue", "neurips"], 5.5)):
+        assert draw("attainment_vs_rate", study, *words).get_figwidth() == inches
     with pytest.raises(argparse.ArgumentTypeError):
         style.parse_width("three")
 

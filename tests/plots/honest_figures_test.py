@@ -41,8 +41,8 @@ def test_names_are_drawn_as_they_are_in_every_format(tmp_path):
     done = run_script("latency_cdf", *runs, "--out", tmp_path / "f.svg")
     assert (done.returncode, done.stderr) == (0, "")
     drawn = (tmp_path / "f.svg").read_text()
-    assert "<!-- _base -->" in drawn
-    assert "<!-- $a_1$ &lt; {%}\\ -->" in drawn
+    assert ">_base</text>" in drawn
+    assert ">$a_1$ &lt; {%}\\</text>" in drawn
     assert "mathdefault" not in drawn
 
 
@@ -154,7 +154,7 @@ def test_distributions_name_runs_without_values(tmp_path):
 def test_equal_values_are_not_hidden_by_the_axis(tmp_path):
     run = write_run(tmp_path / "r", requests=TWO_TENANTS.replace("2000,500,4000", "2000,10,4000"))
     low, high = draw_runs("latency_cdf", run).axes[1].get_xlim()
-    assert low < 0.01 < high
+    assert low < 10 < high
 
 
 def test_goodput_is_drawn_at_zero_and_named_where_it_is_undefined(tmp_path):

@@ -135,3 +135,25 @@ def capacities(folder):
                                                            "high": rate + 0.1}}
         for kind, rate in (("tgi2_advice", 1), ("tgi2_server", 2))]}))
     return path
+
+
+def series(run):
+    """Adds series.csv to a run: a queue, then none."""
+    (run / "series.csv").write_text(
+        "time_s,waiting,running,kv_used_share,prefill_tokens_per_s,decode_tokens_per_s\n"
+        "0,4,2,0.5,1000,10\n1,1,3,0.9,500,20\n2,0,1,0.1,0,30\n")
+    return run
+
+
+def prediction_errors(folder):
+    """The tables of checks/fidelity/run: two data sets, two ablations."""
+    rows = [f"{name},{part},{metric},{error},0" for name, part, metric, error in (
+        ("residency_h100_qwen14b", "judge", "ttft_mean", 1), ("blis16_requests", "judge",
+                                                             "ttft_mean", -3),
+        ("residency_h100_qwen14b", "fit", "tpot_p90", 2), ("mine", "fit", "kv_blocks", 0.5))]
+    (folder / "errors.csv").write_text("\n".join(["data_set,part,metric,error_pct,failed", *rows])
+                                       + "\n")
+    (folder / "ablations.csv").write_text(
+        "ablation,metric,mean_abs_error_pct\ncomplete,ttft_mean,1\ncomplete,e2e_mean,0.5\n"
+        "no host term,ttft_mean,4\nno host term,e2e_mean,2\n")
+    return folder

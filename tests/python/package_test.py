@@ -110,6 +110,8 @@ def test_figures_are_commands_and_modules(call, tmp_path):
     module = call(sys.executable, "-m", "twinserve.plots.latency_cdf", "run", "--out", "b.svg")
     assert module.stdout == "b.svg\n", module.stderr
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "a.txt").read_text().startswith("latency_cdf. Distributions of ")
+    assert "\npalette: 0072B2, " in call(*COMMAND, "plot", "--print-style").stdout
     wrong = call(*COMMAND, "plot", "latency_cfd", "run")
     assert wrong.returncode == 2
     assert re.fullmatch(r'twinserve: plot: no figure "latency_cfd"; nearest "latency_cdf"; allowed: '

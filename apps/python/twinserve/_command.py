@@ -92,9 +92,14 @@ def _figures() -> dict[str, str]:
 def _plot(words: list[str]) -> None:
     figures = _figures()
     if not words or words[0] in ("-h", "--help"):
-        print("Usage: twinserve plot FIGURE RUN_DIR... [--out PATH]   (FIGURE --help: all options)\n")
+        print("Usage: twinserve plot FIGURE RUN_DIR... [--out PATH]   (FIGURE --help: all options)\n"
+              "       twinserve plot --print-style   (the style of all figures; --style FILE "
+              "changes it)\n")
         for name, what in figures.items():
             print(f"  {name:<24}{' '.join(what.split())}")
+        return
+    if words == ["--print-style"]:
+        runpy.run_module("twinserve.plots.style", run_name="__main__")
         return
     name, *arguments = words
     if name not in figures:

@@ -1,0 +1,60 @@
+"""The text beside a figure, for its caption: what it shows, of which runs, and how to draw it again."""
+import json
+import shlex
+import sys
+
+
+def caption_text(stem, description, paths):
+    """`stem` and `description` of the script; `paths`: what it drew."""
+    what = " ".join(description.split())
+    data = "".join(f"  {path}: {facts_of(path)}\n" for path in paths)
+    return f"{stem}. {what}\n\nData:\n{data}\nCommand: {command_line(stem)}\n"
+
+
+def command_line(stem):
+    module = sys.argv[0].startswith("twinserve ")
+    program = ["twinserve", "plot", stem] if module else ["plots/" + stem + ".py"]
+    return shlex.join([*program, *sys.argv[1:]])
+
+
+def facts_of(path):
+    """Numbers, seeds and build of a run, or of a study; the kind of any other input."""
+    folder = path if path.is_dir() else path.parent
+    if (path / "summary.json").is_file():
+        summary = read(path / "summary.json")
+        build = read(path / "provenance.json")
+        return facts([f"run, n = {summary.get('completed', 'unknown')} completed requests",
+                      f"seed {build.get('seed', 'unknown')}", build_text(build)])
+    if (folder / "study.json").is_file():
+        study = read(folder / "study.json")
+        seeds = study.get("seeds") or ["unknown"]
+        shown = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
+        return facts([f"study, {study.get('points', 'unknown')} points, n = "
+                      f"{study.get('replications', 'unknown')} runs each", f"seeds {shown}",
+                      build_text(study)])
+    if (path / "validation.json").is_file():
+        runs = read(path / "validation.json").get("real_run_paths", [])
+        return facts([f"validation, n = {len(runs)} real runs",
+                      build_text(read(path / "simulated" / "provenance.json"))])
+    return "file" if path.is_file() else "folder"
+
+
+def facts(words):
+    return ", ".join(word for word in words if word)
+
+
+def build_text(document):
+    """The program that made the data."""
+    if "commit" not in document:
+        return "made by an unknown build"
+    changed = " with changes" if document.get("dirty") else ""
+    return f"twinserve {document.get('version', '')} at commit {document['commit']}{changed}"
+
+
+def read(file):
+    """A JSON object; an empty one if the file is missing or damaged, which the text then says."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
