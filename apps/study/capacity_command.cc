@@ -128,7 +128,7 @@ void WriteAnswer(const std::string& folder, const run::CapacityAnswer& answer,
 
 std::string Shown(double value) { return std::isfinite(value) ? RoundedText(value, 4) : "-"; }
 
-void PrintCapacities(const run::CapacityAnswer& answer, TableFormat format) {
+void PrintCapacities(const run::CapacityAnswer& answer, bool smallest, TableFormat format) {
   Table table{.columns = {"experiment", "verdict", "limiting", "value", "requests", "runs"},
               .left = 3};
   std::vector<Estimate> values;
@@ -140,7 +140,7 @@ void PrintCapacities(const run::CapacityAnswer& answer, TableFormat format) {
                           TableCell::Number(std::to_string(capacity.requests)),
                           TableCell::Number(std::to_string(capacity.runs))});
   }
-  if (const auto best = DecidedBest(values, true)) table.rows[*best][3].best = true;
+  if (const auto best = DecidedBest(values, !smallest)) table.rows[*best][3].best = true;
   WriteTable(std::cout, table, format);
   if (!answer.comparisons.empty() && format == TableFormat::kMarkdown) std::cout << '\n';
   for (const run::CapacityComparison& comparison : answer.comparisons) {
@@ -211,7 +211,7 @@ void FindCapacity(CapacityArguments& arguments, CommandContext& context) {
   if (arguments.format == "json") {
     std::cout << AnswerJson(answer, question);
   } else {
-    PrintCapacities(answer, FindTableFormat(arguments.format).value());
+    PrintCapacities(answer, question.smallest, FindTableFormat(arguments.format).value());
   }
   if (!arguments.out.empty()) WriteAnswer(arguments.out, answer, question);
   for (const run::Capacity& capacity : answer.capacities) WarnOf(capacity, question);
