@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "traces/json_fields.h"
+#include "traces/report_paths.h"
 
 namespace twin {
 namespace {
@@ -98,16 +98,6 @@ std::unique_ptr<TraceReader> OpenJsonList(
 
 // Readers of `vllm bench serve`.
 
-// Element i of each list, as members of one object, so that errors name the list.
-Json RowAt(const Json& document, std::size_t i) {
-  Json row = Json::object();
-  for (const char* key : {"input_lens", "output_lens", "start_times", "errors"}) {
-    const auto list = document.find(key);
-    if (list != document.end() && list->is_array() && i < list->size()) row[key] = (*list)[i];
-  }
-  return row;
-}
-
 JsonList ReadVllmBench(const Json& document, const LineReader& lines) {
   const auto inputs = document.is_object() ? document.find("input_lens") : document.end();
   if (inputs == document.end() || !inputs->is_array()) {
@@ -116,7 +106,8 @@ JsonList ReadVllmBench(const Json& document, const LineReader& lines) {
   JsonList list;
   list.has_arrivals = document.contains("start_times");
   for (std::size_t i = 0; i < inputs->size(); ++i) {
-    const Json row = RowAt(document, i);
+    const Json row =
+        ElementsAt(document, {"input_lens", "output_lens", "start_times", "errors"}, i);
     const JsonRequestFields fields(row, lines);
     const bool failed = fields.NamesError("errors");
     if (failed || fields.IsZero("output_lens")) {
@@ -146,22 +137,6 @@ std::size_t KnownBenchKeys(std::string_view line) {
 }
 
 // Readers of inference-perf.
-
-// Releases from 2026 on have the counts in request_metrics and response_metrics. The server's count
-// of output tokens is preferred to the client's.
-constexpr std::string_view kInferencePerfInputs[] = {"info.request_metrics.text.input_tokens",
-                                                     "info.input_tokens"};
-constexpr std::string_view kInferencePerfOutputs[] = {
-    "info.response_metrics.server_usage.completion_tokens", "info.response_metrics.output_tokens",
-    "info.output_tokens"};
-
-// The first of the paths that the request has; the last one if it has none.
-std::string_view FirstPresent(const JsonRequestFields& fields,
-                              std::span<const std::string_view> paths) {
-  const auto found = std::ranges::find_if(
-      paths, [&](std::string_view path) { return fields.Find(path) != nullptr; });
-  return found == paths.end() ? paths.back() : *found;
-}
 
 // Throws InputError if this array of objects, which begins like any other, is no report.
 void CheckArray(const Json& document, const LineReader& lines) {
@@ -203,10 +178,6 @@ JsonList ReadInferencePerf(const Json& document, const LineReader& lines) {
 bool BeginsArray(std::string_view line) { return line.starts_with("["); }
 
 // Readers of AIPerf.
-
-constexpr std::string_view kAiPerfStart = "metadata.request_start_ns";
-constexpr std::string_view kAiPerfInput = "metrics.input_sequence_length.value";
-constexpr std::string_view kAiPerfOutput = "metrics.output_sequence_length.value";
 
 bool Equals(const Json* value, const Json& wanted) { return value != nullptr && *value == wanted; }
 

@@ -62,6 +62,33 @@ Json ParseJson(std::string_view text, const LineReader& lines, std::string_view 
   }
 }
 
+std::vector<Json> ParseJsonDocuments(LineReader& lines, std::string_view allowed) {
+  std::vector<Json> documents;
+  std::string_view line;
+  if (!lines.Next(line)) return documents;
+  // A document of several lines is none without its last one.
+  const bool one_per_line = !Json::parse(WithNulls(line), nullptr, false).is_discarded();
+  std::string text;
+  do {
+    if (one_per_line) {
+      documents.push_back(ParseJson(line, lines, allowed));
+    } else {
+      text.append(line).push_back('\n');
+    }
+  } while (lines.Next(line));
+  if (!one_per_line) documents.push_back(ParseJson(text, lines, allowed));
+  return documents;
+}
+
+Json ElementsAt(const Json& document, std::initializer_list<const char*> keys, std::size_t i) {
+  Json elements = Json::object();
+  for (const char* key : keys) {
+    const auto list = document.find(key);
+    if (list != document.end() && list->is_array() && i < list->size()) elements[key] = (*list)[i];
+  }
+  return elements;
+}
+
 const Json* JsonRequestFields::Find(std::string_view path) const {
   const Json* value = &request_;
   while (true) {
@@ -106,6 +133,31 @@ TimePoint JsonRequestFields::Time(std::string_view path, double unit_seconds) co
     return TimePoint{Duration{value->get<std::int64_t>()}};
   }
   return TimePoint{DurationFromSeconds(seconds)};
+}
+
+std::optional<Duration> JsonRequestFields::Span(std::string_view path, double unit_seconds) const {
+  const Json* value = Find(path);
+  if (value == nullptr) return std::nullopt;
+  const double seconds = value->is_number() ? value->get<double>() * unit_seconds : -1;
+  if (!(seconds >= 0 && seconds <= Seconds(kArrivalMax))) {
+    Refuse(path, fmt::format("a number from 0 to {}", Seconds(kArrivalMax) / unit_seconds));
+  }
+  return DurationFromSeconds(seconds);
+}
+
+std::vector<Duration> JsonRequestFields::Spans(std::string_view path, double unit_seconds) const {
+  std::vector<Duration> spans;
+  const Json* list = Find(path);
+  if (list == nullptr) return spans;
+  if (!list->is_array()) Refuse(path, "a list of numbers");
+  for (const Json& value : *list) {
+    const double seconds = value.is_number() ? value.get<double>() * unit_seconds : -1;
+    if (!(seconds >= 0 && seconds <= Seconds(kArrivalMax))) {
+      Refuse(path, "a list of numbers from 0 on");
+    }
+    spans.push_back(DurationFromSeconds(seconds));
+  }
+  return spans;
 }
 
 bool JsonRequestFields::NamesError(std::string_view path) const {

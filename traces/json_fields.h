@@ -1,9 +1,13 @@
 // Parses JSON of traces and the members of a request in it. Every error names file, line and path.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -14,6 +18,15 @@ namespace twin {
 
 // Parses one document. NaN and Infinity, which Python writes, become null. Throws InputError.
 nlohmann::json ParseJson(std::string_view text, const LineReader& lines, std::string_view allowed);
+
+// Parses one document, or one document a line, which are the elements of the result. Throws
+// InputError.
+std::vector<nlohmann::json> ParseJsonDocuments(LineReader& lines, std::string_view allowed);
+
+// Element i of each list that `document` has under one of the keys, as members of one object, so
+// that errors name the list.
+nlohmann::json ElementsAt(const nlohmann::json& document, std::initializer_list<const char*> keys,
+                          std::size_t i);
 
 // Members of a request. A path is a list of names separated by dots ("info.input_tokens"). All
 // functions but Find() and Shown() throw InputError that names the path.
@@ -29,6 +42,10 @@ class JsonRequestFields {
   [[nodiscard]] std::int32_t Tokens(std::string_view path) const;
   // A time in units of `unit_seconds`, on any clock that starts in 1970 or later.
   [[nodiscard]] TimePoint Time(std::string_view path, double unit_seconds) const;
+  // A length of time in units of `unit_seconds`, from 0 on; nullopt if it is missing or null.
+  [[nodiscard]] std::optional<Duration> Span(std::string_view path, double unit_seconds) const;
+  // A list of lengths of time; empty if it is missing or null.
+  [[nodiscard]] std::vector<Duration> Spans(std::string_view path, double unit_seconds) const;
   // True if the member names an error (words.h).
   [[nodiscard]] bool NamesError(std::string_view path) const;
   // True if the member is 0: a request without output is a failed one.

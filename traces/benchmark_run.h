@@ -1,0 +1,66 @@
+// A run of a server as a benchmark tool or a log of requests describes it: the load, the times that
+// its clients measured, and what the file says of the server.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/time.h"
+
+namespace twin {
+
+// Times are the client's. Without tokens, a failed request may lack its lengths (0).
+struct BenchmarkRequest {
+  TimePoint sent;  // since the first request was sent; zero in a run without times
+  std::int32_t prompt_tokens = 0;
+  std::int32_t output_tokens = 0;
+  bool completed = false;
+  std::optional<Duration> ttft{};  // until its first token
+  std::optional<Duration> e2e{};   // until its last token
+  std::vector<Duration> gaps{};    // between its tokens, or between chunks of tokens
+
+  bool operator==(const BenchmarkRequest&) const = default;
+};
+
+// A setting of the server that the file names: an option of the command line that describes an
+// experiment ("--model", "--chunked-prefill-size"), or one of the names below.
+struct ServerFact {
+  std::string option;
+  std::string value;   // empty: a flag without a value
+  std::string origin;  // the key in the file
+
+  bool operator==(const ServerFact&) const = default;
+};
+inline constexpr const char* kFactKvBlocks = "KV blocks";
+inline constexpr const char* kFactKvTokens = "KV tokens";
+
+struct BenchmarkRun {
+  std::string name;    // the file's name, with a number if the file holds several runs
+  std::string format;  // "vLLM bench"
+  bool has_times = false;
+  // In order of sending; without times in order of the file. Empty if the file holds totals alone.
+  std::vector<BenchmarkRequest> requests;
+  // The load that the client was asked for.
+  std::optional<double> rate{};       // requests per second; infinite: all at once
+  double burstiness = 1;              // shape of the gaps, 1 = Poisson
+  std::optional<std::int32_t> cap{};  // most requests in flight
+  std::vector<ServerFact> facts;      // each option once
+  // Numbers of the run as a whole, by their keys in summary.json (mean_ttft_ms), and
+  // total_input_tokens, total_output_tokens, completed, failed.
+  std::map<std::string, double> totals;
+
+  [[nodiscard]] std::int64_t failed() const;
+};
+
+// Reads vLLM's and SGLang's benchmark results, AIPerf's profile_export.jsonl (with
+// profile_export_aiperf.json beside it, if that exists), inference-perf's
+// per_request_lifecycle_metrics.json, guidellm's benchmarks.json, and logs of requests in CSV or
+// JSON lines. Several results in one file are several runs. Requests of a warm-up are left out.
+// Throws InputError (data): file, line, field, what is wrong, what is allowed; also if no request
+// completed.
+std::vector<BenchmarkRun> ReadBenchmarkRuns(const std::string& path);
+
+}  // namespace twin
