@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/asked/asked_experiment.h"
 #include "apps/commands.h"
 #include "apps/options.h"
-#include "apps/run/asked_experiment.h"
 #include "config/experiment_config.h"
 #include "config/experiment_text.h"
 #include "core/input_error.h"

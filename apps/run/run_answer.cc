@@ -12,8 +12,8 @@
 #include <utility>
 #include <variant>
 
+#include "apps/asked/option_names.h"
 #include "apps/run/bottleneck.h"
-#include "apps/run/option_names.h"
 #include "core/number_text.h"
 #include "run/record/loss_warning.h"
 

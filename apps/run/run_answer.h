@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/asked/option_experiment.h"
 #include "apps/run/certainty.h"
-#include "apps/run/option_experiment.h"
 #include "config/experiment_config.h"
 #include "run/record/summary.h"
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <sstream>
 
+#include "apps/asked/asked_experiment.h"
 #include "apps/commands.h"
 #include "apps/options.h"
-#include "apps/run/asked_experiment.h"
 #include "apps/run/real_runs.h"
 #include "apps/run/run_answer.h"
 #include "apps/terminal_control.h"

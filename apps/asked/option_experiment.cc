@@ -1,4 +1,4 @@
-#include "apps/run/option_experiment.h"
+#include "apps/asked/option_experiment.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,9 +13,9 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/run/option_names.h"
-#include "apps/run/option_values.h"
-#include "apps/run/start_checks.h"
+#include "apps/asked/option_names.h"
+#include "apps/asked/option_values.h"
+#include "apps/asked/start_checks.h"
 #include "config/models/named_model.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
@@ -474,12 +474,18 @@ OptionExperiment ExperimentOf(const AskedOptions& asked, const std::string& comm
   return FieldWriter(asked, command).Write();
 }
 
-ExperimentConfig ReadOptions(const OptionExperiment& experiment,
-                             const std::vector<std::string>& changes, const AskedOptions& asked,
-                             const std::string& command) {
+ExperimentTemplate TemplateOf(const OptionExperiment& experiment,
+                              const std::vector<std::string>& changes, const std::string& command) {
   ExperimentTemplate made = ExperimentTemplate::FromText("", command);
   made.Change(experiment.changes, fs::current_path());
   made.Change(changes, fs::current_path());
+  return made;
+}
+
+ExperimentConfig ReadOptions(const OptionExperiment& experiment,
+                             const std::vector<std::string>& changes, const AskedOptions& asked,
+                             const std::string& command) {
+  const ExperimentTemplate made = TemplateOf(experiment, changes, command);
   ExperimentConfig config = made.With({}, {});
   RequireFit(made, config, command);
   const GivenOption* length = nullptr;

@@ -1,4 +1,4 @@
-#include "apps/run/asked_options.h"
+#include "apps/asked/asked_options.h"
 
 #include <fmt/format.h>
 
@@ -97,9 +97,10 @@ void ForEachWord(std::string_view words, Take take) {
   }
 }
 
-void AddRow(CommandParser command, const Row& row, AskedOptions& asked) {
+void AddRow(CommandParser command, const Row& row, std::string_view taken, AskedOptions& asked) {
   const char* group = row.help != nullptr ? kShown : kHidden;
   ForEachWord(row.names, [&](const std::string& name) {
+    if (name == taken) return;
     const auto take = [&asked, name, ask = row.ask](const std::string& value) {
       asked.given[ask] = {name, value};
     };
@@ -169,8 +170,8 @@ std::optional<GivenOption> AskedOptions::First() const {
   return std::nullopt;
 }
 
-void AddExperimentOptions(CommandParser command, AskedOptions& asked) {
-  for (const Row& row : kRows) AddRow(command, row, asked);
+void AddExperimentOptions(CommandParser command, AskedOptions& asked, std::string_view taken) {
+  for (const Row& row : kRows) AddRow(command, row, taken, asked);
   command
       .AddOption("--goodput", asked.goals,
                  "Bounds for goodput in milliseconds: ttft:200 tpot:50 e2el:3000")

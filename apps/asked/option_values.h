@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/run/asked_options.h"
+#include "apps/asked/asked_options.h"
 #include "config/servers/server.h"
 
 namespace twin::apps {

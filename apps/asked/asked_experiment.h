@@ -4,12 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "apps/asked/asked_options.h"
+#include "apps/asked/option_experiment.h"
 #include "apps/options.h"
-#include "apps/run/asked_options.h"
-#include "apps/run/option_experiment.h"
 #include "config/experiment_config.h"
 
 namespace twin::apps {
+
+// Refuses an option beside a file, and says how to change the file's field.
+[[noreturn]] void RefuseBoth(const std::string& verb, const GivenOption& option);
 
 class AskedExperiment {
  public:

@@ -1,4 +1,4 @@
-#include "apps/run/start_checks.h"
+#include "apps/asked/start_checks.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/asked_options.h"
+#include "apps/asked/asked_options.h"
 #include "config/experiment_config.h"
 
 namespace twin::apps {
@@ -21,6 +21,11 @@ struct OptionExperiment {
 // `command` ("run") comes first in errors. Reads the first line of a trace. Throws InputError
 // (usage) with the option, what is wrong, what is allowed; (data) if a trace cannot be read.
 OptionExperiment ExperimentOf(const AskedOptions& asked, const std::string& command);
+
+// The experiment with the changes of --set and --unset, for further changes. Throws InputError
+// (usage).
+ExperimentTemplate TemplateOf(const OptionExperiment& experiment,
+                              const std::vector<std::string>& changes, const std::string& command);
 
 // The experiment with the changes of --set and --unset. Throws InputError (usage) also where the
 // system cannot start or no request fits: with the option that would help.

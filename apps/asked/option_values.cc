@@ -1,4 +1,4 @@
-#include "apps/run/option_values.h"
+#include "apps/asked/option_values.h"
 
 #include <fmt/format.h>
 

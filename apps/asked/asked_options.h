@@ -73,8 +73,8 @@ struct AskedOptions {
 };
 
 // Declares the options, which fill in `asked`. Other names of an option are accepted, but help
-// texts do not list them.
-void AddExperimentOptions(CommandParser command, AskedOptions& asked);
+// texts do not list them. `taken`: a name that the command itself uses; empty: none.
+void AddExperimentOptions(CommandParser command, AskedOptions& asked, std::string_view taken = {});
 
 // The field of an experiment that an option of one value sets, as --set names it; empty for all
 // other options.

@@ -1,4 +1,4 @@
-#include "apps/run/asked_experiment.h"
+#include "apps/asked/asked_experiment.h"
 
 #include <fmt/format.h>
 
@@ -12,10 +12,8 @@
 #include "core/printable.h"
 
 namespace twin::apps {
-namespace {
 
-// Refuses an option beside a file, and says how to change the file's field.
-[[noreturn]] void RefuseBoth(const std::string& verb, const GivenOption& option) {
+void RefuseBoth(const std::string& verb, const GivenOption& option) {
   const std::string_view field = FieldOfOption(option.name);
   throw InputError(
       InputError::Kind::kUsage, fmt::format("{}: {}", verb, option.name),
@@ -24,8 +22,6 @@ namespace {
                   field.empty() ? "FIELD" : field,
                   field.empty() ? "VALUE" : Printable(option.value, kMessageBytesMax)));
 }
-
-}  // namespace
 
 void AskedExperiment::AddTo(CommandParser command, const std::string& verb) {
   verb_ = verb;

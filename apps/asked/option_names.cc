@@ -1,4 +1,4 @@
-#include "apps/run/option_names.h"
+#include "apps/asked/option_names.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
