@@ -4,10 +4,6 @@
 
 namespace twin::apps {
 
-void AddValidateCommand(CommandParser app, CommandContext& /*context*/) {
-  AddMissingCommand(app, "validate", "TWIN_EXEC");
-}
-
 void AddGenerateCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "generate", "TWIN_EXEC");
 }

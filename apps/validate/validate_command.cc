@@ -1,21 +1,24 @@
-// twinserve validate: real runs, their replay, their prediction, and why they differ.
+// twinserve validate: real runs of this program, runs of its server, and measured runs of other
+// servers, each beside its prediction.
 #include <fmt/format.h>
 
 #include <array>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "apps/asked/asked_options.h"
 #include "apps/commands.h"
-#include "apps/experiment_names.h"
 #include "apps/options.h"
 #include "apps/terminal_control.h"
-#include "apps/validate/validate_experiment.h"
-#include "apps/validate/validation_report.h"
-#include "config/experiment_config.h"
+#include "apps/validate/measured_comparison.h"
+#include "apps/validate/measured_report.h"
+#include "apps/validate/real_validation.h"
+#include "core/files/output_file.h"
 #include "core/input_error.h"
-#include "exec/comm/mpi_ranks.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
 #include "run/served_run.h"
@@ -23,14 +26,13 @@
 namespace twin::apps {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct ValidateArguments {
-  std::string experiment;
-  std::vector<std::string> assignments;
-  std::vector<std::string> runs;
+  RealValidation real;  // its folder, changes and format are also those of the other forms
   std::string served;
-  std::string out;
   std::string format = "table";
-  int repeats = 2;
+  SystemQuestion question;
 };
 
 void PrintServed(const run::ServedComparison& comparison, const std::string& format) {
@@ -47,7 +49,7 @@ void PrintServed(const run::ServedComparison& comparison, const std::string& for
 void CompareServed(const ValidateArguments& arguments, CommandContext& context) {
   TerminalControl control;
   const run::ServedComparison comparison =
-      run::CompareServedRun(arguments.served, arguments.assignments, control);
+      run::CompareServedRun(arguments.served, arguments.real.changes, control);
   const run::ServedRun& served = comparison.served;
   if (served.replay.difference) {
     std::cout << served.replay.difference->text() << "\n";
@@ -61,61 +63,110 @@ void CompareServed(const ValidateArguments& arguments, CommandContext& context) 
                   served.replay.digest_text, served.complete ? "" : "; the record has no end"));
 }
 
-void Run(const ValidateArguments& arguments, CommandContext& context) {
-  if (!exec::RunsAlone("validate")) return;
+// "load.csv", or "load_2.csv" for the second of several runs.
+fs::path LoadFile(const fs::path& out, std::size_t run, std::size_t runs) {
+  return out / (runs == 1 ? std::string("load.csv") : fmt::format("load_{}.csv", run + 1));
+}
+
+void CompareMeasuredRuns(ValidateArguments& arguments) {
+  SystemQuestion& question = arguments.question;
+  question.changes = arguments.real.changes;
+  std::vector<BenchmarkRun> runs = ReadBenchmarkRuns(question.measured);
+  const fs::path out = arguments.real.out.empty()
+                           ? "runs/" + fs::path(question.measured).stem().string() + ".measured"
+                           : arguments.real.out;
+  std::vector<MeasuredSystem> systems;
+  std::vector<MeasuredLoad> loads;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    TakeLoadOptions(question, runs[i]);
+    systems.push_back(ReadMeasuredSystem(question, runs[i]));
+    loads.push_back(PlanLoad(runs[i], LoadFile(out, i, runs.size()), "validate"));
+  }
+  MakeOutputFolder(out);
+  TerminalControl control;
+  std::vector<NamedComparison> compared;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    WriteLoad(runs[i], LoadFile(out, i, runs.size()));
+    compared.push_back({runs[i].name, CompareMeasured(runs[i], systems[i], loads[i], control)});
+    PrintComparison(std::cout, compared.back());
+  }
+  WriteFile(out / "errors.csv", ErrorsCsv(compared));
+  WriteFile(out / "parts.csv", PartsCsv(compared));
+  WriteFile(out / "report.md", ReportMarkdown(compared));
+  control.OnNote(fmt::format("wrote {}", (out / "report.md").string()));
+}
+
+void RefuseSystemAlone(const ValidateArguments& arguments) {
+  const auto refuse = [](const std::string& option) {
+    throw InputError(InputError::Kind::kUsage, "validate: " + option,
+                     "describes the system of a measured run; allowed: with --measured FILE");
+  };
+  if (!arguments.question.system.empty()) refuse("--system");
+  if (const auto option = arguments.question.options.First()) refuse(option->name);
+}
+
+void Run(ValidateArguments& arguments, CommandContext& context) {
+  if (!RunsAlone()) return;
+  if (!arguments.question.measured.empty()) {
+    if (arguments.format == "json") {
+      throw InputError(InputError::Kind::kUsage, "validate: --format",
+                       "is json; allowed with --measured: table, beside errors.csv and parts.csv");
+    }
+    CompareMeasuredRuns(arguments);
+    return;
+  }
+  RefuseSystemAlone(arguments);
   if (!arguments.served.empty()) {
     CompareServed(arguments, context);
     return;
   }
-  if (arguments.experiment.empty()) {
+  if (arguments.real.experiment.empty()) {
     throw InputError(InputError::Kind::kUsage, "EXPERIMENT",
-                     "is missing; allowed: without it, --served");
+                     "is missing; allowed: without it, --served or --measured");
   }
-  TerminalControl control;
-  run::ValidationRequest request{
-      .config = ReadExperiment(ExperimentFile(arguments.experiment), arguments.assignments),
-      .source = arguments.experiment,
-      .out = arguments.out,
-      .runs = {arguments.runs.begin(), arguments.runs.end()},
-      .repeats = arguments.repeats,
-      .command_line = context.command_line};
-  if (request.out.empty()) request.out = "runs/" + request.config.name + ".validation";
-  const run::ValidationOutcome outcome = run::ValidateExperiment(request, control);
-  if (!outcome.validation) {
-    control.OnNote("interrupted: the same command continues where this one stopped");
-    context.exit_code = 1;
-    return;
-  }
-  if (arguments.format == "json") {
-    std::cout << run::ValidationJson(*outcome.validation);
-  } else {
-    run::WriteValidationText(std::cout, *outcome.validation);
-  }
-  control.OnNote(fmt::format("wrote {}", outcome.page.string()));
-  if (!outcome.validation->digest_equal) context.exit_code = 1;
+  arguments.real.json = arguments.format == "json";
+  ValidateReal(arguments.real, context);
 }
 
 }  // namespace
 
 void AddValidateCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<ValidateArguments>();
+  RealValidation& real = arguments->real;
   CommandParser command =
-      app.AddCommand("validate", "Measure, replay and predict an experiment; attribute errors");
+      app.AddCommand("validate",
+                     "Compare real or measured runs with their prediction; attribute "
+                     "errors");
   CommandOption experiment =
-      command.AddOption("EXPERIMENT", arguments->experiment, "Experiment with a real world");
-  AddOverrideOptions(command, arguments->assignments);
-  command.AddOption("--out", arguments->out, "Folder to write (default: runs/NAME.validation)");
+      command.AddOption("EXPERIMENT", real.experiment, "Experiment with a real world");
+  AddOverrideOptions(command, real.changes);
+  command.AddOption("--out", real.out,
+                    "Folder to write (default: runs/NAME.validation, or .measured)");
   command
-      .AddOption("--repeats", arguments->repeats,
+      .AddOption("--repeats", real.repeats,
                  "Number of real runs (default: 2); two or more show how much equal runs differ")
       .InRange(1, 100);
-  command.AddOption("--runs", arguments->runs, "Run directories to compare instead of new runs");
+  CommandOption runs =
+      command.AddOption("--runs", real.runs, "Run directories to compare instead of new runs");
+  CommandOption served =
+      command
+          .AddOption("--served", arguments->served,
+                     "Run directory of `twinserve serve`: simulate what its clients did, and "
+                     "compare")
+          .Excludes(experiment);
   command
-      .AddOption("--served", arguments->served,
-                 "Run directory of `twinserve serve`: simulate what its clients did, and compare")
-      .Excludes(experiment);
+      .AddOption("--measured", arguments->question.measured,
+                 "Result of vLLM's or SGLang's benchmark, AIPerf, inference-perf or guidellm, or a "
+                 "log of requests: simulate its load and compare; the system comes from --system, "
+                 "or from the options from --model on and the file")
+      .Excludes(experiment)
+      .Excludes(runs)
+      .Excludes(served);
+  command.AddOption("--system", arguments->question.system,
+                    "Experiment file whose system, policy and cost model served the measured run");
   command.AddOption("--format", arguments->format, "What to print (default: table)")
       .OneOf({"table", "json"});
+  AddExperimentOptions(command, arguments->question.options, "--system");
   command.OnCall([arguments, &context] { Run(*arguments, context); });
 }
 

@@ -1,0 +1,112 @@
+#include "apps/validate/client_metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/check.h"
+#include "core/time.h"
+
+namespace twin::apps {
+namespace {
+
+double ShareOf(std::string_view statistic) {
+  if (statistic == "p90") return 0.9;
+  return statistic == "p99" ? 0.99 : 0.5;
+}
+
+std::optional<double> TpotMs(const BenchmarkRequest& request) {
+  if (!request.ttft || !request.e2e || request.output_tokens < 2) return std::nullopt;
+  return Milliseconds(*request.e2e - *request.ttft) / (request.output_tokens - 1);
+}
+
+}  // namespace
+
+std::int64_t RequestsNeeded(std::string_view statistic) {
+  return static_cast<std::int64_t>(std::ceil(std::log(0.025) / std::log(ShareOf(statistic))));
+}
+
+ClientMetrics::ClientMetrics(std::span<const BenchmarkRequest> requests)
+    : requests_(requests.size()) {
+  for (const char* name : kLatencies) latencies_.push_back({.name = name, .samples = {}});
+  const auto add = [](Latency& latency, const std::optional<double>& ms, std::uint32_t request) {
+    if (!ms) return;
+    latency.samples.push_back({*ms, request});
+    ++latency.requests;
+  };
+  const auto in_ms = [](const std::optional<Duration>& time) {
+    return time ? std::optional(Milliseconds(*time)) : std::nullopt;
+  };
+  for (std::uint32_t i = 0; i < requests.size(); ++i) {
+    const BenchmarkRequest& request = requests[i];
+    if (!request.completed) continue;
+    add(latencies_[0], in_ms(request.ttft), i);
+    add(latencies_[1], TpotMs(request), i);
+    for (const Duration gap : request.gaps) latencies_[2].samples.push_back({Milliseconds(gap), i});
+    if (!request.gaps.empty()) ++latencies_[2].requests;
+    add(latencies_[3], in_ms(request.e2e), i);
+  }
+  for (Latency& latency : latencies_) std::ranges::sort(latency.samples, {}, &Sample::ms);
+}
+
+MetricValues ClientMetrics::Values() const {
+  const std::vector<std::uint32_t> once(requests_, 1);
+  return Values(once);
+}
+
+MetricValues ClientMetrics::Values(std::span<const std::uint32_t> weights) const {
+  CHECK(weights.size() == requests_);
+  MetricValues values;
+  for (const Latency& latency : latencies_) {
+    double sum = 0;
+    std::int64_t count = 0;
+    for (const Sample& sample : latency.samples) {
+      sum += sample.ms * weights[sample.request];
+      count += weights[sample.request];
+    }
+    if (count == 0) continue;
+    const auto key = [&](const char* statistic) {
+      return fmt::format("{}_{}_ms", statistic, latency.name);
+    };
+    values[key("mean")] = sum / static_cast<double>(count);
+    // Interpolated between order statistics, as core/statistics.h does.
+    std::int64_t before = 0;
+    auto sample = latency.samples.begin();
+    const auto at_rank = [&](std::int64_t rank) {
+      while (before + weights[sample->request] <= rank) before += weights[(sample++)->request];
+      return sample->ms;
+    };
+    for (const char* statistic : {"p50", "p90", "p99"}) {
+      const double position = static_cast<double>(count - 1) * ShareOf(statistic);
+      const auto rank = static_cast<std::int64_t>(position);
+      const double share = position - static_cast<double>(rank);
+      const double low = at_rank(rank);
+      values[key(statistic)] = share == 0 ? low : low + (at_rank(rank + 1) - low) * share;
+    }
+  }
+  return values;
+}
+
+std::int64_t ClientMetrics::CountOf(std::string_view latency) const {
+  const auto found = std::ranges::find(latencies_, latency, &Latency::name);
+  return found == latencies_.end() ? 0 : found->requests;
+}
+
+MetricValues ThroughputOf(std::span<const BenchmarkRequest> requests) {
+  std::int64_t completed = 0;
+  TimePoint first = kTimeNever;
+  TimePoint last = kTimeZero;
+  for (const BenchmarkRequest& request : requests) {
+    if (!request.completed) continue;
+    if (!request.e2e) return {};
+    ++completed;
+    first = std::min(first, request.sent);
+    last = std::max(last, request.sent + *request.e2e);
+  }
+  if (completed == 0 || last <= first) return {};
+  return {{kThroughput, static_cast<double>(completed) / Seconds(last - first)}};
+}
+
+}  // namespace twin::apps

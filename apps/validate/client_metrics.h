@@ -1,0 +1,59 @@
+// Metrics of summary.json over the requests of a run, as their clients saw them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "traces/benchmark_run.h"
+
+namespace twin::apps {
+
+// By key of summary.json, such as mean_ttft_ms. Holds only metrics that are defined.
+using MetricValues = std::map<std::string, double>;
+
+inline constexpr const char* kLatencies[] = {"ttft", "tpot", "itl", "e2el"};
+inline constexpr const char* kStatistics[] = {"mean", "p50", "p90", "p99"};
+inline constexpr const char* kThroughput = "request_throughput";
+
+// The least number of requests from which a statement about the statistic ("mean", "p99") can have
+// a confidence of 95 %: the smallest n with max(q, 1 - q)^n <= 2.5 %, as an interval between order
+// statistics needs; a mean is treated like a median (a test of signs).
+std::int64_t RequestsNeeded(std::string_view statistic);
+
+// Samples of the latencies, sorted once, so that each resampling costs a pass over them.
+class ClientMetrics {
+ public:
+  // Takes the completed requests. TPOT is (last - first token) / (tokens - 1).
+  explicit ClientMetrics(std::span<const BenchmarkRequest> requests);
+
+  // Each request counts once.
+  [[nodiscard]] MetricValues Values() const;
+  // Request i of the constructor's counts weights[i] times. REQUIRES: one weight per request.
+  [[nodiscard]] MetricValues Values(std::span<const std::uint32_t> weights) const;
+  // The number of requests that have the latency.
+  [[nodiscard]] std::int64_t CountOf(std::string_view latency) const;
+
+ private:
+  struct Sample {
+    double ms;
+    std::uint32_t request;
+  };
+  struct Latency {
+    std::string name;
+    std::vector<Sample> samples;  // sorted
+    std::int64_t requests = 0;
+  };
+
+  std::size_t requests_;
+  std::vector<Latency> latencies_;
+};
+
+// Completed requests per second from the first sending to the last token; an empty map without
+// these times.
+MetricValues ThroughputOf(std::span<const BenchmarkRequest> requests);
+
+}  // namespace twin::apps

@@ -1,0 +1,424 @@
+#include "apps/validate/measured_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "apps/validate/simulated_clients.h"
+#include "core/input_error.h"
+#include "core/statistics.h"
+#include "run/cost_cache.h"
+#include "run/deployment.h"
+#include "sim/cost/cost_config.h"
+
+namespace twin::apps {
+namespace {
+
+constexpr int kModelDraws = 36;  // as in checks/fidelity
+constexpr double kFailuresShown = 0.01;
+
+// The experiment with another seed, and with draw `draw` of the errors of cost model and boundary;
+// 0: the median prediction.
+ExperimentConfig Drawn(ExperimentConfig config, int seed, int draw) {
+  config.seed += static_cast<std::uint64_t>(seed);
+  const auto number = static_cast<std::uint64_t>(draw);
+  if (draw == 0) return config;
+  sim::SetDraw(config.cost, number);
+  for (ReplicaGroup& group : config.system.groups) sim::SetDraw(group.cost, number);
+  return config;
+}
+
+// The mean of each metric that all draws have.
+MetricValues MeanOf(const std::vector<MetricValues>& draws) {
+  MetricValues means = draws.front();
+  for (auto entry = means.begin(); entry != means.end();) {
+    double sum = 0;
+    bool everywhere = true;
+    for (const MetricValues& values : draws) {
+      const auto found = values.find(entry->first);
+      everywhere = everywhere && found != values.end();
+      if (everywhere) sum += found->second;
+    }
+    entry->second = sum / static_cast<double>(draws.size());
+    entry = everywhere ? std::next(entry) : means.erase(entry);
+  }
+  return means;
+}
+
+bool SameRequests(const std::vector<BenchmarkRequest>& a, const std::vector<BenchmarkRequest>& b) {
+  return std::ranges::equal(a, b, [](const BenchmarkRequest& x, const BenchmarkRequest& y) {
+    return x.sent == y.sent && x.prompt_tokens == y.prompt_tokens &&
+           x.output_tokens == y.output_tokens;
+  });
+}
+
+// A gap for each token but the first one. The clients of other runs count chunks.
+bool CountsTokens(const std::vector<BenchmarkRequest>& requests) {
+  std::int64_t gaps = 0;
+  std::int64_t tokens = 0;
+  for (const BenchmarkRequest& request : requests) {
+    gaps += static_cast<std::int64_t>(request.gaps.size());
+    tokens += request.output_tokens - 1;
+  }
+  constexpr double kMissing = 0.02;
+  return gaps > 0 &&
+         std::abs(static_cast<double>(gaps - tokens)) <= kMissing * static_cast<double>(tokens);
+}
+
+// Compares one run. Borrows all arguments of its constructor.
+class Comparer {
+ public:
+  Comparer(const BenchmarkRun& run, const MeasuredSystem& system, const MeasuredLoad& load,
+           run::RunControl& control)
+      : run_(run),
+        system_(system),
+        load_(load),
+        control_(control),
+        config_(ExperimentWith(system, load.replay.changes)),
+        deployment_(run::Resolve(config_, costs_)),
+        completed_(CompletedOf(run.requests)),
+        measured_(completed_) {}
+
+  MeasuredComparison Compare() {
+    result_.load = load_.replay.text;
+    result_.facts = system_.facts;
+    Measure();
+    Simulate();
+    AddErrors();
+    AddWaitingReading();
+    AddEffects();
+    Explain();
+    AddAssumptions();
+    AddAdvice();
+    return std::move(result_);
+  }
+
+ private:
+  void Measure();
+  void Simulate();
+  void AddErrors();
+  void AddWaitingReading();
+  void AddEffects();
+  void AddEffect(const Variant& variant, const SimulatedClients& changed);
+  void Explain();
+  void ExplainByPart(const MetricError& error);
+  void ExplainByFact(const MetricError& error);
+  void AddAssumptions();
+  void AddAdvice();
+  // The variance of ln(simulated / measured): the sum of the parts that are known. One draw of the
+  // arrivals was measured, and their mean is that of all draws.
+  [[nodiscard]] double LogVariance(const std::string& metric) const {
+    const auto sampling = sampling_.find(metric);
+    const auto arrivals = arrivals_.find(metric);
+    double variance = std::numeric_limits<double>::quiet_NaN();
+    if (sampling != sampling_.end()) variance = sampling->second;
+    if (arrivals != arrivals_.end()) {
+      const double of_draws = arrivals->second * (1 + 1.0 / load_.replay.draws);
+      variance = std::isfinite(variance) ? variance + of_draws : of_draws;
+    }
+    if (const auto model = model_.find(metric); model != model_.end()) {
+      variance = std::isfinite(variance) ? variance + model->second : variance;
+    }
+    return variance;
+  }
+  [[nodiscard]] const MetricError* Find(const std::string& metric) const {
+    const auto found = std::ranges::find(result_.errors, metric, &MetricError::metric);
+    return found == result_.errors.end() ? nullptr : &*found;
+  }
+
+  const BenchmarkRun& run_;
+  const MeasuredSystem& system_;
+  const MeasuredLoad& load_;
+  run::RunControl& control_;
+  run::CostCache costs_;
+  ExperimentConfig config_;
+  run::Deployment deployment_;
+  std::vector<BenchmarkRequest> completed_;  // of the measured run
+  ClientMetrics measured_;
+  MetricValues measured_values_;
+  SimulatedClients base_;  // the median prediction, with the first draw of the arrivals
+  MetricValues simulated_values_;
+  bool paired_ = false;
+  bool has_model_draws_ = false;
+  LogVariances sampling_;
+  LogVariances model_;
+  LogVariances arrivals_;
+  std::string without_effect_;  // names of variants
+  MeasuredComparison result_;
+};
+
+void Comparer::Measure() {
+  if (run_.requests.empty()) {
+    measured_values_ = run_.totals;
+    // Percentiles of requests of one length say nothing about the run's.
+    std::erase_if(measured_values_, [](const auto& entry) {
+      return StatisticOf(entry.first) != "mean" && entry.first != kThroughput;
+    });
+    result_.notes.emplace_back(
+        "the file holds totals alone: too little to judge percentiles, and no interval; means of "
+        "requests of the mean length are compared");
+  } else {
+    measured_values_ = measured_.Values();
+    if (run_.has_times) measured_values_.merge(ThroughputOf(completed_));
+    if (!run_.has_times && run_.totals.contains(kThroughput)) {
+      measured_values_[kThroughput] = run_.totals.at(kThroughput);
+    }
+    if (!CountsTokens(completed_)) {
+      std::erase_if(measured_values_,
+                    [](const auto& entry) { return LatencyOf(entry.first) == "itl"; });
+      if (measured_.CountOf("itl") > 0) {
+        result_.notes.emplace_back(
+            "ITL is not compared: the file has the gaps between chunks of several tokens");
+      }
+    }
+  }
+  const std::int64_t failed = run_.failed();
+  const auto all =
+      static_cast<double>(run_.requests.empty() ? failed + std::llround(run_.totals.at("completed"))
+                                                : static_cast<std::int64_t>(run_.requests.size()));
+  if (failed == 0) return;
+  const std::string text = fmt::format("{} of {:.0f} requests failed and {} left out", failed, all,
+                                       failed == 1 ? "is" : "are");
+  result_.notes.push_back(text);
+  if (static_cast<double>(failed) > kFailuresShown * all) {
+    control_.OnWarning(fmt::format("{}: {}, although their prompts were load", run_.name, text));
+  }
+}
+
+void Comparer::Simulate() {
+  const bool drawn = load_.replay.draws > 1;
+  has_model_draws_ = sim::TraitsOf(config_.cost).is_measured;
+  std::vector<ExperimentConfig> experiments;
+  for (int i = 0; i < load_.replay.draws; ++i) experiments.push_back(Drawn(config_, i, 0));
+  const std::size_t arrivals = experiments.size();
+  if (has_model_draws_) {
+    for (int i = 1; i <= kModelDraws; ++i) {
+      experiments.push_back(Drawn(config_, drawn ? 0 : i, i));
+    }
+  }
+  std::vector<SimulatedClients> all = SimulateClients(experiments, costs_, control_);
+  std::vector<MetricValues> values;
+  for (const SimulatedClients& one : all) values.push_back(one.Values());
+  const std::vector<MetricValues> of_arrivals(
+      values.begin(), values.begin() + static_cast<std::ptrdiff_t>(arrivals));
+  simulated_values_ = MeanOf(of_arrivals);
+  if (drawn) arrivals_ = VariancesOver(of_arrivals);
+  if (has_model_draws_) {
+    model_ = VariancesOver({values.begin() + static_cast<std::ptrdiff_t>(arrivals), values.end()});
+  }
+  base_ = std::move(all.front());
+  paired_ = load_.replay.paired && SameRequests(completed_, base_.requests);
+  if (!completed_.empty()) {
+    const ClientMetrics simulated(base_.requests);
+    sampling_ = ResampledVariances(measured_, paired_ ? &simulated : nullptr, completed_.size());
+    if (paired_) {  // the simulation's gaps are known in total alone
+      const LogVariances alone = ResampledVariances(measured_, nullptr, completed_.size());
+      for (const auto& [metric, variance] : alone) sampling_.try_emplace(metric, variance);
+    }
+  }
+  if (base_.lost > 0) {
+    result_.notes.push_back(
+        fmt::format("{} requests that were answered were not in the simulation: rejected, or "
+                    "cancelled",
+                    base_.lost));
+  }
+}
+
+void Comparer::AddErrors() {
+  const auto add = [&](const std::string& metric) {
+    const auto measured = measured_values_.find(metric);
+    const auto simulated = simulated_values_.find(metric);
+    if (measured == measured_values_.end() || simulated == simulated_values_.end()) return;
+    if (!(measured->second > 0) || !(simulated->second > 0)) return;
+    const std::int64_t requests =
+        metric == kThroughput   ? static_cast<std::int64_t>(completed_.size())
+        : run_.requests.empty() ? std::llround(run_.totals.at("completed"))
+                                : measured_.CountOf(LatencyOf(metric));
+    result_.errors.push_back({.metric = metric,
+                              .measured = measured->second,
+                              .simulated = simulated->second,
+                              .requests = requests,
+                              .log_sd = std::sqrt(LogVariance(metric))});
+  };
+  for (const char* latency : kLatencies) {
+    for (const char* statistic : kStatistics) add(fmt::format("{}_{}_ms", statistic, latency));
+  }
+  add(kThroughput);
+  if (!result_.errors.empty()) return;
+  throw InputError(InputError::Kind::kData, run_.name,
+                   "has no latency and no throughput to compare; allowed: a file with times of "
+                   "tokens, as with --save-detailed");
+}
+
+void Comparer::AddWaitingReading() {
+  if (!load_.waiting) return;
+  const std::vector<SimulatedClients> waiting =
+      SimulateClients({ExperimentWith(system_, load_.waiting->changes)}, costs_, control_);
+  const MetricValues values = waiting.front().Values();
+  std::string text = fmt::format("with {} in place of the recorded times", load_.waiting->text);
+  for (const char* metric : {"mean_ttft_ms", "mean_e2el_ms", kThroughput}) {
+    const MetricError* const error = Find(metric);
+    const auto value = values.find(metric);
+    if (error == nullptr || value == values.end()) continue;
+    text += fmt::format(", {} is off by {:+.1f} % ({:+.1f} %)", TitleOf(metric),
+                        100 * (value->second / error->measured - 1), error->percent());
+  }
+  result_.notes.push_back(text);
+}
+
+void Comparer::AddEffect(const Variant& variant, const SimulatedClients& changed) {
+  const MetricValues before = base_.Values();
+  const MetricValues after = changed.Values();
+  if (before == after) {
+    without_effect_ += fmt::format("{}{}", without_effect_.empty() ? "" : ", ", variant.name);
+    return;
+  }
+  const bool same = SameRequests(base_.requests, changed.requests);
+  for (const char* latency : {"ttft", "tpot", "e2el"}) {
+    const std::string metric = fmt::format("mean_{}_ms", latency);
+    const MetricError* const error = Find(metric);
+    if (error == nullptr || !before.contains(metric) || !after.contains(metric)) continue;
+    PartEffect effect{.kind = variant.kind,
+                      .name = variant.name,
+                      .metric = metric,
+                      .simulated = after.at(metric),
+                      .error_percent = 100 * (after.at(metric) / error->measured - 1),
+                      .effect_ms = before.at(metric) - after.at(metric),
+                      .effect_sd_ms = std::numeric_limits<double>::quiet_NaN()};
+    if (same && before.at(metric) != after.at(metric)) {
+      effect.effect_sd_ms =
+          DifferenceSd(ClientMetrics(base_.requests), ClientMetrics(changed.requests),
+                       base_.requests.size(), metric);
+    }
+    result_.effects.push_back(std::move(effect));
+  }
+}
+
+void Comparer::AddEffects() {
+  std::vector<Variant> variants;
+  std::vector<ExperimentConfig> experiments;
+  for (Variant& variant : VariantsOf(config_, deployment_)) {
+    try {
+      ExperimentConfig config = ExperimentWith(system_, load_.replay.changes, variant.changes);
+      run::Resolve(config, costs_);
+      experiments.push_back(std::move(config));
+      variants.push_back(std::move(variant));
+    } catch (const InputError& error) {  // such a system cannot start
+      result_.notes.push_back(fmt::format("not tried: {}: {}", variant.name, error.what()));
+    }
+  }
+  const std::vector<SimulatedClients> all = SimulateClients(experiments, costs_, control_);
+  for (std::size_t i = 0; i < all.size(); ++i) AddEffect(variants[i], all[i]);
+  if (without_effect_.empty()) return;
+  result_.notes.push_back("no effect on this run: " + without_effect_);
+}
+
+// The part whose removal changes the error most, in the metric that it changes most.
+void Comparer::ExplainByPart(const MetricError& error) {
+  const PartEffect* largest = nullptr;
+  for (const PartEffect& effect : result_.effects) {
+    if (effect.kind != Variant::Kind::kPart || effect.metric != error.metric) continue;
+    if (largest == nullptr || std::abs(effect.effect_ms) > std::abs(largest->effect_ms)) {
+      largest = &effect;
+    }
+  }
+  if (largest == nullptr || largest->effect_ms == 0) return;
+  const std::string interval =
+      std::isfinite(largest->effect_sd_ms) && error.requests >= RequestsNeeded("mean")
+          ? fmt::format(" [{:.2f}, {:.2f}]", largest->effect_ms - 1.96 * largest->effect_sd_ms,
+                        largest->effect_ms + 1.96 * largest->effect_sd_ms)
+          : "";
+  result_.explanation.push_back(
+      fmt::format("{}: the part that matters most is the {}: {:.2f} ms{}; without it the error is "
+                  "{:+.1f} % in place of {:+.1f} %",
+                  TitleOf(error.metric), largest->name, largest->effect_ms, interval,
+                  largest->error_percent, error.percent()));
+}
+
+// The wrong fact that would take away most of the error: at least half of it.
+void Comparer::ExplainByFact(const MetricError& error) {
+  const PartEffect* nearest = nullptr;
+  for (const PartEffect& effect : result_.effects) {
+    if (effect.kind != Variant::Kind::kFact || effect.metric != error.metric) continue;
+    if (std::abs(effect.error_percent) > std::abs(error.percent()) / 2) continue;
+    if (nearest == nullptr || std::abs(effect.error_percent) < std::abs(nearest->error_percent)) {
+      nearest = &effect;
+    }
+  }
+  if (nearest == nullptr) return;
+  result_.explanation.push_back(
+      fmt::format("{}: the error falls from {:+.1f} % to {:+.1f} % with {}: was it so?",
+                  TitleOf(error.metric), error.percent(), nearest->error_percent, nearest->name));
+}
+
+void Comparer::Explain() {
+  for (const char* metric : {"mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
+    const MetricError* const error = Find(metric);
+    if (error == nullptr) continue;
+    ExplainByPart(*error);
+    if (error->verdict() != ErrorVerdict::kAgrees) ExplainByFact(*error);
+  }
+}
+
+void Comparer::AddAssumptions() {
+  const PolicyTraits& traits = deployment_.traits;
+  const auto limit = [](std::int32_t value) {
+    return value == 0 ? std::string("no limit") : std::to_string(value);
+  };
+  result_.assumed = {
+      fmt::format("policy {}", traits.name),
+      fmt::format("tokens a step: {}", limit(traits.tokens_per_step_max)),
+      fmt::format("sequences a step: {}", limit(traits.sequences_per_step_max)),
+      fmt::format("longest request: {}", deployment_.context_tokens_max),
+      fmt::format("prefix cache: {}", traits.caches_prefixes || traits.keeps_prefix_tree
+                                          ? "on, but no prompt is known to be shared"
+                                          : "off"),
+      fmt::format("KV blocks: {}{}", deployment_.capacity.blocks,
+                  system_.kv_blocks_known ? "" : " by the memory rule of the server"),
+      fmt::format("boundary: {}", sim::HasDelays(deployment_.world.boundary)
+                                      ? "the times are the clients'"
+                                      : "none")};
+}
+
+void Comparer::AddAdvice() {
+  std::vector<std::string>& advice = result_.to_record;
+  if (run_.requests.empty()) {
+    advice.emplace_back("every request: --save-detailed (vLLM), --output-details (SGLang)");
+  } else if (!run_.has_times) {
+    advice.emplace_back(
+        "when requests were sent: a client that saves it, such as `vllm bench "
+        "serve --save-detailed` against the same server, or AIPerf");
+  }
+  if (!run_.requests.empty() && measured_.CountOf("itl") == 0) {
+    advice.emplace_back("the times between tokens, which tell prefill from decode");
+  }
+  if (!system_.kv_blocks_known) {
+    advice.emplace_back(
+        "the KV blocks of the server's start log: --metadata num_gpu_blocks=N "
+        "(vLLM bench), or --set system.memory.blocks_override=N here");
+  }
+  advice.emplace_back(
+      "`curl SERVER/metrics` before and after the run: queue, prefill and decode "
+      "times, preemptions, prefix hits");
+  if (!completed_.empty() && static_cast<std::int64_t>(completed_.size()) < RequestsNeeded("p99")) {
+    advice.push_back(
+        fmt::format("at least {} requests, so that p99 can be judged", RequestsNeeded("p99")));
+  }
+  if (!has_model_draws_) {
+    result_.notes.emplace_back(
+        "the cost model does not know its errors (only cost.profile does): intervals hold the "
+        "chance of the measured run alone");
+  }
+}
+
+}  // namespace
+
+MeasuredComparison CompareMeasured(const BenchmarkRun& run, const MeasuredSystem& system,
+                                   const MeasuredLoad& load, run::RunControl& control) {
+  return Comparer(run, system, load, control).Compare();
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,46 @@
+// A measured run against its simulation: errors, and what they depend on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/validate/measured_error.h"
+#include "apps/validate/measured_load.h"
+#include "apps/validate/measured_parts.h"
+#include "apps/validate/measured_system.h"
+#include "run/run_control.h"
+#include "traces/benchmark_run.h"
+
+namespace twin::apps {
+
+// A metric with one part off, or one fact wrong.
+struct PartEffect {
+  Variant::Kind kind{};
+  std::string name;
+  std::string metric;
+  double simulated = 0;      // without the part, or with the wrong fact
+  double error_percent = 0;  // then
+  double effect_ms = 0;      // of the part: simulated with it - without it
+  double effect_sd_ms = 0;   // NaN: not known
+};
+
+struct MeasuredComparison {
+  std::string load;  // how the load was replayed
+  std::vector<KnownFact> facts;
+  std::vector<std::string> assumed;    // settings that nobody named, with their values
+  std::vector<std::string> notes;      // on the run and the comparison
+  std::vector<std::string> to_record;  // what would tell more next time
+  std::vector<MetricError> errors;
+  std::vector<PartEffect> effects;       // on the means of the latencies
+  std::vector<std::string> explanation;  // the largest part, and the fact to check
+};
+
+// Simulates the run and compares. REQUIRES: its load was written
+// (WriteLoad). Throws InputError;
+// std::runtime_error once `control` asks to stop.
+MeasuredComparison CompareMeasured(const BenchmarkRun& run, const MeasuredSystem& system,
+                                   const MeasuredLoad& load, run::RunControl& control);
+
+}  // namespace twin::apps

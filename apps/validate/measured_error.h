@@ -1,0 +1,68 @@
+// Errors of a simulation against a measured run, metric by metric, with intervals.
+//
+// The error is simulated / measured - 1. The variance of its logarithm has up to three parts, which
+// are independent: chance of the measured run, errors of the cost model and of the boundary, and
+// arrivals that had to be drawn. Where the simulation sends the measured requests at their times,
+// both sides of the same requests are resampled together, because lengths and arrivals are then the
+// same in both and no part of the chance.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/validate/client_metrics.h"
+
+namespace twin::apps {
+
+enum class ErrorVerdict : std::uint8_t {
+  kAgrees,          // the interval holds 0
+  kOff,             // it does not
+  kTooFewRequests,  // fewer than RequestsNeeded()
+  kNoInterval,      // its chance is not known
+};
+
+struct MetricError {
+  std::string metric;  // key of summary.json
+  double measured = 0;
+  double simulated = 0;
+  std::int64_t requests = 0;  // of the measured run
+  double log_sd = std::numeric_limits<double>::quiet_NaN();
+
+  [[nodiscard]] double percent() const { return 100 * (simulated / measured - 1); }
+  // The ends of the interval of 95 %. REQUIRES: has_interval().
+  [[nodiscard]] double low_percent() const;
+  [[nodiscard]] double high_percent() const;
+  [[nodiscard]] ErrorVerdict verdict() const;
+  [[nodiscard]] bool has_interval() const {
+    return verdict() == ErrorVerdict::kAgrees || verdict() == ErrorVerdict::kOff;
+  }
+  // "agrees", "off", "too few requests (3 of 368)", "no interval".
+  [[nodiscard]] std::string text() const;
+};
+
+// Variances of a logarithm by metric; metrics without one are left out.
+using LogVariances = MetricValues;
+
+// Moving-block bootstrap (Kuensch 1989): variances of ln(simulated / measured), or of ln(measured)
+// where `simulated` is null, over resampled requests in order of sending, in blocks of 5 % of the
+// run, because requests of one queue depend on each other. REQUIRES: equal numbers of requests.
+LogVariances ResampledVariances(const ClientMetrics& measured, const ClientMetrics* simulated,
+                                std::size_t requests);
+
+// Variances of the logarithms over draws. REQUIRES: at least two.
+LogVariances VariancesOver(const std::vector<MetricValues>& draws);
+
+// Standard error of the difference of two means of the same requests, in ms, by blocks as above.
+double DifferenceSd(const ClientMetrics& first, const ClientMetrics& second, std::size_t requests,
+                    const std::string& metric);
+
+// The statistic and the latency of a key, such as "p99" and "ttft"; empty for other keys.
+std::string_view StatisticOf(std::string_view metric);
+std::string_view LatencyOf(std::string_view metric);
+// "TTFT mean", "requests/s".
+std::string TitleOf(std::string_view metric);
+
+}  // namespace twin::apps

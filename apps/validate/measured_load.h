@@ -1,0 +1,39 @@
+// How the load of a measured run is sent again in a simulation.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "traces/benchmark_run.h"
+
+namespace twin::apps {
+
+struct Replay {
+  std::string text{};                  // "recorded send times"
+  std::vector<std::string> changes{};  // to an experiment, as --set takes them
+  int draws = 1;                       // of the arrivals; 1: nothing about them is drawn
+  bool paired = false;                 // the k-th request is the measured run's
+};
+
+struct MeasuredLoad {
+  Replay replay;
+  // With recorded times and a limit of requests in flight: the same lengths by clients who wait.
+  // In `replay`, a slow simulation cannot slow down its clients.
+  std::optional<Replay> waiting;
+};
+
+// The completed requests, in order of sending, equal times by their lengths.
+std::vector<BenchmarkRequest> CompletedOf(std::span<const BenchmarkRequest> requests);
+
+// Plans the load, whose requests will be in `file` (WriteLoad). `where` comes first in errors.
+// Throws InputError (data) for a run with neither times nor a rate nor a limit.
+MeasuredLoad PlanLoad(const BenchmarkRun& run, const std::filesystem::path& file,
+                      const std::string& where);
+
+// Writes the completed requests as a trace. A run of totals alone has none, and no file.
+void WriteLoad(const BenchmarkRun& run, const std::filesystem::path& file);
+
+}  // namespace twin::apps

@@ -1,0 +1,27 @@
+// The comparison of a measured run with its simulation, for people and programs.
+#pragma once
+
+#include <iosfwd>
+#include <span>
+#include <string>
+
+#include "apps/validate/measured_comparison.h"
+
+namespace twin::apps {
+
+struct NamedComparison {
+  std::string name;  // of the run
+  MeasuredComparison comparison;
+};
+
+// A table of means, p99 and throughput, what explains the errors, and what is not known.
+void PrintComparison(std::ostream& out, const NamedComparison& run);
+
+// CSV: a row per run and metric.
+std::string ErrorsCsv(std::span<const NamedComparison> runs);
+// CSV: a row per run, part or fact, and mean latency.
+std::string PartsCsv(std::span<const NamedComparison> runs);
+// Everything, as Markdown.
+std::string ReportMarkdown(std::span<const NamedComparison> runs);
+
+}  // namespace twin::apps

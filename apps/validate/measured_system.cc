@@ -1,0 +1,205 @@
+#include "apps/validate/measured_system.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "apps/asked/asked_experiment.h"
+#include "apps/asked/option_experiment.h"
+#include "apps/asked/option_values.h"
+#include "apps/experiment_names.h"
+#include "core/input_error.h"
+#include "core/number_text.h"
+#include "core/printable.h"
+#include "run/deployment.h"
+
+namespace twin::apps {
+namespace {
+
+constexpr const char* kCommand = "validate";
+
+// Facts that have an option of the program itself. The other ones are flags of servers.
+struct OwnOption {
+  std::string_view option;
+  Ask ask;
+  const char* what;     // null: it may be left open
+  const char* example;  // of the option's value
+};
+constexpr std::array kOwnOptions = {
+    OwnOption{"--model", Ask::kModel, "the model", "meta-llama/Llama-3.1-8B"},
+    OwnOption{"--hardware", Ask::kHardware, "the device", "h100"},
+    OwnOption{"--server", Ask::kServer, "the server and its version", "\"vLLM 0.33.0\""},
+    OwnOption{"--tp", Ask::kTensor, "the ranks of tensor parallelism", "1"},
+    OwnOption{"--pp", Ask::kPipeline, nullptr, ""},
+    OwnOption{"--replicas", Ask::kReplicas, nullptr, ""}};
+
+std::optional<FlagSetting> ParallelismOf(Ask ask) {
+  if (ask == Ask::kTensor) return FlagSetting::kTensorParallel;
+  if (ask == Ask::kPipeline) return FlagSetting::kPipelineParallel;
+  if (ask == Ask::kReplicas) return FlagSetting::kReplicas;
+  return std::nullopt;
+}
+
+// Whether the options say it, under whatever name.
+bool IsGiven(const AskedOptions& options, Ask ask) {
+  if (options.Find(ask) != nullptr) return true;
+  if (ask == Ask::kServer) {
+    const GivenOption* const backend = options.Find(Ask::kBackend);
+    const bool names_one = backend != nullptr && !backend->value.starts_with("openai");
+    return names_one || options.Find(Ask::kVllmVersion) != nullptr;
+  }
+  const auto setting = ParallelismOf(ask);
+  return setting && std::ranges::any_of(options.server_flags, [&](const GivenOption& flag) {
+           return SettingOfFlag(flag.name) == setting;
+         });
+}
+
+bool HasFlag(const AskedOptions& options, const std::string& name) {
+  const auto setting = SettingOfFlag(name);
+  return std::ranges::any_of(options.server_flags, [&](const GivenOption& flag) {
+    return flag.name == name || (setting && SettingOfFlag(flag.name) == setting);
+  });
+}
+
+const OwnOption* FindOwn(std::string_view option) {
+  const auto* const found = std::ranges::find(kOwnOptions, option, &OwnOption::option);
+  return found == kOwnOptions.end() ? nullptr : found;
+}
+
+// Enters the file's facts among the options, which go first.
+void TakeFacts(const BenchmarkRun& run, AskedOptions& options, std::vector<KnownFact>& facts) {
+  for (const auto& [ask, option] : options.given) {
+    facts.push_back({fmt::format("{} {}", option.name, option.value), "option"});
+  }
+  for (const GivenOption& flag : options.server_flags) {
+    facts.push_back({fmt::format("{} {}", flag.name, flag.value), "option"});
+  }
+  for (const ServerFact& fact : run.facts) {
+    if (fact.option == kFactKvBlocks || fact.option == kFactKvTokens) continue;
+    if (const OwnOption* const own = FindOwn(fact.option)) {
+      if (IsGiven(options, own->ask)) continue;
+      options.given[own->ask] = {fmt::format("{}: {}", run.name, fact.origin), fact.value};
+    } else if (SettingOfFlag(fact.option) && !HasFlag(options, fact.option)) {
+      options.server_flags.push_back({fact.option, fact.value});
+    } else {
+      continue;
+    }
+    facts.push_back({fmt::format("{} {}", fact.option, fact.value), fact.origin});
+  }
+}
+
+void RequireFacts(const std::string& file, const AskedOptions& options) {
+  std::vector<std::string> open;
+  std::string line = fmt::format("twinserve validate --measured {}", file);
+  for (const OwnOption& own : kOwnOptions) {
+    if (own.what == nullptr) continue;
+    if (!IsGiven(options, own.ask)) open.emplace_back(own.what);
+    const GivenOption* const given = options.Find(own.ask);
+    std::string value = given == nullptr ? own.example : given->value;
+    if (value.find(' ') != std::string::npos && value[0] != '"') value = '"' + value + '"';
+    line += fmt::format(" {} {}", own.option, value);
+  }
+  if (open.empty()) return;
+  throw InputError(InputError::Kind::kUsage, kCommand,
+                   fmt::format("neither {} nor an option says: {}; allowed: such as {}; or "
+                               "--system with an experiment file",
+                               Printable(file, kMessageBytesMax), fmt::join(open, ", "), line));
+}
+
+// The number of KV blocks that the file names, if any.
+std::optional<std::int64_t> KvBlocks(const BenchmarkRun& run, const ExperimentTemplate& base,
+                                     std::vector<KnownFact>& facts) {
+  for (const ServerFact& fact : run.facts) {
+    const auto number = NumberFrom<std::int64_t>(fact.value);
+    if (!number || *number < 1) continue;
+    std::int64_t blocks = *number;
+    if (fact.option == kFactKvTokens) {
+      blocks /= run::Resolve(base.With({}, {})).engine.kv.block_size;
+    } else if (fact.option != kFactKvBlocks) {
+      continue;
+    }
+    if (blocks < 1 || blocks > std::numeric_limits<std::int32_t>::max()) continue;
+    facts.push_back({fmt::format("{} KV blocks", blocks), fact.origin});
+    return blocks;
+  }
+  return std::nullopt;
+}
+
+ExperimentTemplate ReadBase(const SystemQuestion& asked, const BenchmarkRun& run,
+                            std::vector<KnownFact>& facts) {
+  AskedOptions options = asked.options;
+  options.given.erase(Ask::kConcurrency);  // part of the load (TakeLoadOptions)
+  options.given.erase(Ask::kRate);
+  if (!asked.system.empty()) {
+    if (const auto first = options.First()) RefuseBoth(kCommand, *first);
+    facts.push_back({asked.system, "--system"});
+    return ExperimentTemplate(ExperimentFile(asked.system));
+  }
+  TakeFacts(run, options, facts);
+  RequireFacts(asked.measured, options);
+  options.given[Ask::kRate] = {"--rate", "inf"};  // any load: another one replaces it
+  OptionExperiment made = ExperimentOf(options, kCommand);
+  ReadOptions(made, asked.changes, options, kCommand);  // refuses a system that cannot start
+  return TemplateOf(made, {}, kCommand);
+}
+
+}  // namespace
+
+void TakeLoadOptions(const SystemQuestion& asked, BenchmarkRun& run) {
+  const OptionValues values(asked.options, kCommand);
+  for (const auto& [ask, option] : asked.options.given) {
+    const bool open = !run.has_times && !run.rate && !run.cap;
+    if (ask == Ask::kConcurrency && !run.cap) {
+      run.cap = static_cast<std::int32_t>(
+          std::min<std::int64_t>(values.CountOf(option), std::numeric_limits<std::int32_t>::max()));
+    } else if (ask == Ask::kRate && open) {
+      run.rate = option.value == "inf" ? std::numeric_limits<double>::infinity()
+                                       : values.NumberAbove0(option);
+    } else if (ask >= Ask::kRate && ask <= Ask::kHorizon) {
+      values.Refuse(option.name, fmt::format("the load comes from {}; allowed: without {}",
+                                             run.name, option.name));
+    }
+  }
+}
+
+MeasuredSystem ReadMeasuredSystem(const SystemQuestion& asked, const BenchmarkRun& run) {
+  std::vector<KnownFact> facts;
+  ExperimentTemplate base = ReadBase(asked, run, facts);
+  bool known = false;
+  if (asked.system.empty()) {
+    if (const auto blocks = KvBlocks(run, base, facts)) {
+      const std::vector<std::string> change = {
+          fmt::format("system.memory.blocks_override={}", *blocks)};
+      base.Change(change, {});
+      known = true;
+    }
+  }
+  MeasuredSystem system{std::move(base), asked.changes, std::move(facts), known};
+  for (const std::string& change : asked.changes) system.facts.push_back({change, "--set"});
+  const ExperimentConfig config = system.base.With(asked.changes, std::filesystem::current_path());
+  system.kv_blocks_known = known || config.system.memory.blocks_override.has_value();
+  return system;
+}
+
+ExperimentConfig ExperimentWith(const MeasuredSystem& system, const std::vector<std::string>& load,
+                                const std::vector<std::string>& further) {
+  std::vector<std::string> changes = {"!workload", "!metrics"};
+  changes.insert(changes.end(), load.begin(), load.end());
+  changes.insert(changes.end(), system.changes.begin(), system.changes.end());
+  changes.insert(changes.end(), further.begin(), further.end());
+  ExperimentConfig config = system.base.With(changes, std::filesystem::current_path());
+  if (!IsSimulated(config.world)) {
+    throw InputError(InputError::Kind::kUsage, kCommand,
+                     "--system: its world is not simulated; allowed: a simulated world, as with "
+                     "--unset world");
+  }
+  return config;
+}
+
+}  // namespace twin::apps

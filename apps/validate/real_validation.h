@@ -1,0 +1,27 @@
+// The part of `validate` that runs models, where this program can.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/commands.h"
+
+namespace twin::apps {
+
+struct RealValidation {
+  std::string experiment;
+  std::vector<std::string> changes;
+  std::vector<std::string> runs;
+  std::string out;
+  bool json = false;
+  int repeats = 2;
+};
+
+// False in the processes of other MPI ranks, which have nothing to do.
+bool RunsAlone();
+
+// Measures, replays and predicts the experiment, writes the folder, and prints the result. Throws
+// InputError; also in a program that runs no models.
+void ValidateReal(const RealValidation& asked, CommandContext& context);
+
+}  // namespace twin::apps

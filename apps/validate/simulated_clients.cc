@@ -1,0 +1,92 @@
+#include "apps/validate/simulated_clients.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "apps/validate/measured_load.h"
+#include "run/deployment.h"
+#include "run/many/parallel_runs.h"
+#include "run/record/run_listener.h"
+#include "run/simulation.h"
+
+namespace twin::apps {
+namespace {
+
+// Collects the requests of a run, with the times at their clients.
+class ClientLog final : public RunListener {
+ public:
+  [[nodiscard]] bool takes_streaks() const override { return true; }
+  void OnEnded(const RequestLife& life) override {
+    BenchmarkRequest request{.sent = life.arrival,
+                             .prompt_tokens = life.prompt_tokens,
+                             .output_tokens = life.output_tokens,
+                             .completed = life.status == RequestStatus::kCompleted};
+    if (request.completed && life.has_tokens()) {
+      request.ttft = life.first_received() - life.arrival;
+      request.e2e = life.last_received() - life.arrival;
+    }
+    requests.push_back(std::move(request));
+  }
+
+  std::vector<BenchmarkRequest> requests;
+};
+
+// Passes warnings on, and asks to stop; progress is the caller's.
+class FirstWarnings final : public run::RunControl {
+ public:
+  FirstWarnings(run::RunControl& outer, bool is_first) : outer_(outer), is_first_(is_first) {}
+  void OnWarning(const std::string& text) override {
+    if (is_first_) outer_.OnWarning(text);
+  }
+  [[nodiscard]] bool StopRequested() const override { return outer_.StopRequested(); }
+
+ private:
+  run::RunControl& outer_;
+  bool is_first_;
+};
+
+SimulatedClients SimulateOne(const ExperimentConfig& experiment, run::CostCache& costs,
+                             run::RunControl& control) {
+  const run::Deployment deployment = run::Resolve(experiment, costs);
+  ClientLog log;
+  const Summary summary =
+      run::Simulate(deployment, control, {.listeners = {&log}, .observers = {}}).summary;
+  SimulatedClients clients;
+  clients.requests = CompletedOf(log.requests);
+  clients.lost = static_cast<std::int64_t>(log.requests.size() - clients.requests.size());
+  for (const char* statistic : kStatistics) {
+    const std::string key = fmt::format("{}_itl_ms", statistic);
+    const double value = summary.Find(key) == nullptr ? std::nan("") : summary.Number(key);
+    if (std::isfinite(value)) clients.itl[key] = value;
+  }
+  return clients;
+}
+
+}  // namespace
+
+MetricValues SimulatedClients::Values() const {
+  MetricValues values = ClientMetrics(requests).Values();
+  values.insert(itl.begin(), itl.end());
+  values.merge(ThroughputOf(requests));
+  return values;
+}
+
+std::vector<SimulatedClients> SimulateClients(const std::vector<ExperimentConfig>& experiments,
+                                              run::CostCache& costs, run::RunControl& control) {
+  std::vector<SimulatedClients> all(experiments.size());
+  std::uint64_t done = 0;
+  run::RunInParallel(
+      experiments.size(), 0, control,
+      [&](std::size_t i, run::RunControl& inner) {
+        FirstWarnings first(inner, i == 0);
+        all[i] = SimulateOne(experiments[i], costs, first);
+      },
+      [&](std::size_t) { control.OnProgress("simulations", ++done, experiments.size()); });
+  control.OnProgressEnd();
+  run::EndIfStopped(control);
+  return all;
+}
+
+}  // namespace twin::apps
