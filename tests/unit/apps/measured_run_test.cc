@@ -214,7 +214,7 @@ TEST_F(MeasuredRunTest, FactsOfTheFileAreOptionsThatNeedNotBeGiven) {
   EXPECT_THAT(report,
               AllOf(HasSubstr("--model meta-llama/Llama-3.1-8B (model_id)"),
                     HasSubstr("20000 KV blocks (num_gpu_blocks)"), HasSubstr("tokens a step: 4096"),
-                    HasSubstr("no effect on this run: half the token budget (2048), "),
+                    HasSubstr("known KV blocks, half the token budget (2048), "),
                     HasSubstr("| an older server (vLLM 0.8.5) | TTFT mean |")));
 }
 
