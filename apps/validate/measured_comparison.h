@@ -37,8 +37,7 @@ struct MeasuredComparison {
   std::vector<std::string> explanation;  // the largest part, and the fact to check
 };
 
-// Simulates the run and compares. REQUIRES: its load was written
-// (WriteLoad). Throws InputError;
+// Simulates the run and compares. REQUIRES: its load was written (WriteLoad). Throws InputError;
 // std::runtime_error once `control` asks to stop.
 MeasuredComparison CompareMeasured(const BenchmarkRun& run, const MeasuredSystem& system,
                                    const MeasuredLoad& load, run::RunControl& control);
