@@ -147,7 +147,7 @@ TEST_F(MeasuredRunTest, RunsWithoutTimesAreReplayedWithDrawnArrivals) {
 
 // The simulated run's own clients, as a log: no error, and intervals without a width.
 TEST_F(MeasuredRunTest, ASimulatedRunAgreesWithItself) {
-  RunSmall("run");
+  (void)RunSmall("run");
   const CommandOutcome outcome = Validate("run/requests.csv", {"--system", "small.textproto"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto errors = Errors();
@@ -159,7 +159,7 @@ TEST_F(MeasuredRunTest, ASimulatedRunAgreesWithItself) {
 
 // The log of a server with steps twice as long: every latency is off, and significantly so.
 TEST_F(MeasuredRunTest, ASlowerServerIsOff) {
-  RunSmall("run", {"--set", "cost.linear.base_s=0.01"});
+  (void)RunSmall("run", {"--set", "cost.linear.base_s=0.01"});
   const CommandOutcome outcome = Validate("run/requests.csv", {"--system", "small.textproto"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   auto errors = Errors();
