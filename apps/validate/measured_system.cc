@@ -182,7 +182,12 @@ MeasuredSystem ReadMeasuredSystem(const SystemQuestion& asked, const BenchmarkRu
   }
   MeasuredSystem system{std::move(base), asked.changes, std::move(facts), known};
   for (const std::string& change : asked.changes) system.facts.push_back({change, "--set"});
-  const ExperimentConfig config = system.base.With(asked.changes, std::filesystem::current_path());
+  // Any load: the file of a system may have none.
+  const std::vector<std::string> load = {
+      "workload.arrivals.kind=all_at_once", "workload.requests=1",
+      "workload.shape.prompt.kind=fixed",   "workload.shape.prompt.value=1",
+      "workload.shape.output.kind=fixed",   "workload.shape.output.value=1"};
+  const ExperimentConfig config = ExperimentWith(system, load);
   system.kv_blocks_known = known || config.system.memory.blocks_override.has_value();
   return system;
 }

@@ -23,10 +23,9 @@ using testing::CommandOutcome;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// A system needs no workload, as the load is that of the measured run.
 constexpr const char* kSystem = R"(schema_version: 1
 name: "system"
-workload { requests: 1 arrivals { kind: all_at_once }
-  shape { prompt { kind: fixed value: 1 } output { kind: fixed value: 1 } } }
 policy { vllm_v1 { max_num_batched_tokens: 2048 max_num_seqs: 8 max_model_len: 4096 } }
 system { model: "llama-3-8b" hardware: "h100-sxm" memory { blocks_override: 1000 } BOUNDARY }
 cost { constant { step_s: 0.01 } }
