@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -12,6 +13,20 @@
 #include "core/printable.h"
 
 namespace twin::apps {
+namespace {
+
+// The options of an experiment take six million instructions to declare, a quarter of a short run:
+// a command line with the most common other options alone does without them.
+bool MayNameOptions(const std::vector<std::string>& line) {
+  constexpr std::array<std::string_view, 5> kOthers = {"--set", "--unset", "--out", "--format",
+                                                       "--jobs"};
+  return std::ranges::any_of(line, [&](const std::string& word) {
+    const std::string_view name = std::string_view(word).substr(0, word.find('='));
+    return name.starts_with('-') && std::ranges::find(kOthers, name) == kOthers.end();
+  });
+}
+
+}  // namespace
 
 void RefuseBoth(const std::string& verb, const GivenOption& option) {
   const std::string_view field = FieldOfOption(option.name);
@@ -23,13 +38,14 @@ void RefuseBoth(const std::string& verb, const GivenOption& option) {
                   field.empty() ? "VALUE" : Printable(option.value, kMessageBytesMax)));
 }
 
-void AskedExperiment::AddTo(CommandParser command, const std::string& verb) {
+void AskedExperiment::AddTo(CommandParser command, const std::string& verb,
+                            const std::vector<std::string>& line) {
   verb_ = verb;
   command.AddOption(
       "EXPERIMENT", file_,
       "Experiment file (.textproto), or a name such as quickstart/vllm_v1; or options "
       "from --model on in its place");
-  AddExperimentOptions(command, options_);
+  if (MayNameOptions(line)) AddExperimentOptions(command, options_);
   AddOverrideOptions(command, changes_);
 }
 

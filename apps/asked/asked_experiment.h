@@ -16,9 +16,10 @@ namespace twin::apps {
 
 class AskedExperiment {
  public:
-  // Declares EXPERIMENT, the options in its place, --set and --unset. `verb` is the name of the
-  // command. This object must outlive the parsing.
-  void AddTo(CommandParser command, const std::string& verb);
+  // Declares EXPERIMENT, --set and --unset, and the options in the place of EXPERIMENT if `line`,
+  // the command line, may name one. `verb` is the name of the command. This object must outlive the
+  // parsing.
+  void AddTo(CommandParser command, const std::string& verb, const std::vector<std::string>& line);
 
   // Throws InputError (usage) unless there is either a file or options, and as ReadExperiment().
   [[nodiscard]] ExperimentConfig Read();

@@ -95,11 +95,11 @@ void Resolve(ResolveArguments& arguments) {
 
 }  // namespace
 
-void AddResolveCommand(CommandParser app, CommandContext& /*context*/) {
+void AddResolveCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<ResolveArguments>();
   CommandParser command = app.AddCommand(
       "resolve", "Print an experiment with all its values, and where each of them comes from");
-  arguments->experiment.AddTo(command, "resolve");
+  arguments->experiment.AddTo(command, "resolve", context.command_line);
   command.AddFlag("--changed", arguments->changed,
                   "Leave out defaults, and what follows from the names of model and hardware");
   command.OnCall([arguments] { Resolve(*arguments); });

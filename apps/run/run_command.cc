@@ -146,7 +146,7 @@ void AddRunCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<RunArguments>();
   CommandParser command = app.AddCommand(
       "run", "Run one experiment, from a file or from options, in the world that it names");
-  arguments->experiment.AddTo(command, "run");
+  arguments->experiment.AddTo(command, "run", context.command_line);
   command.AddOption("--write-config", arguments->written,
                     "Also write the experiment to this file, with a comment for each value that "
                     "nobody gave");
