@@ -2,13 +2,11 @@
 import ast
 import json
 import pathlib
-import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INSTALL = '%pip install -q "twinserve[plots]"'  # for readers; here the package is there
-CPU_SECONDS_MOST = 60
 
 
 def check_chunk_size(values):
@@ -50,14 +48,12 @@ def test_a_notebook_runs(path, monkeypatch, capsys):
     assert "".join(cells[0]["source"]) == INSTALL
     names = {"__name__": "__main__"}
     values = []
-    began = time.process_time()
     for number, cell in enumerate(cells[1:], 1):
         tree = ast.parse("".join(cell["source"]), f"{path.name}, code cell {number}")
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, path.name, "exec"), names)
         if last is not None:
             values.append(eval(compile(ast.Expression(last.value), path.name, "eval"), names))
-    assert time.process_time() - began < CPU_SECONDS_MOST
     assert all(repr(value) for value in values)
     globals()[f"check_{path.stem}"](values)
     if path.stem == "own_policy":
