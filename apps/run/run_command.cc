@@ -76,9 +76,7 @@ class CountedReports final : public run::RunControl {
 // Writes the experiment for --write-config.
 void WriteExperiment(const RunArguments& arguments, const ExperimentConfig& config) {
   if (arguments.written.empty()) return;
-  OutputFile file(arguments.written);
-  file.Write(arguments.experiment.Text(config));
-  file.Commit();
+  WriteFile(arguments.written, arguments.experiment.Text(config));
   std::cerr << "wrote " << arguments.written << "\n";
 }
 

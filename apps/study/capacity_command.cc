@@ -119,10 +119,8 @@ std::string AnswerJson(const run::CapacityAnswer& answer, const run::CapacityQue
 
 void WriteAnswer(const std::string& folder, const run::CapacityAnswer& answer,
                  const run::CapacityQuestion& question) {
-  std::filesystem::create_directories(folder);
-  OutputFile file(std::filesystem::path(folder) / "capacity.json");
-  file.Write(AnswerJson(answer, question));
-  file.Commit();
+  MakeOutputFolder(folder);
+  WriteFile(std::filesystem::path(folder) / "capacity.json", AnswerJson(answer, question));
   std::cerr << "wrote " << folder << "\n";
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/check.h"
+#include "core/statistics.h"
 #include "core/time.h"
 
 namespace twin::apps {
@@ -71,7 +72,7 @@ MetricValues ClientMetrics::Values(std::span<const std::uint32_t> weights) const
       return fmt::format("{}_{}_ms", statistic, latency.name);
     };
     values[key("mean")] = sum / static_cast<double>(count);
-    // Interpolated between order statistics, as core/statistics.h does.
+    // Ranks are asked for in rising order.
     std::int64_t before = 0;
     auto sample = latency.samples.begin();
     const auto at_rank = [&](std::int64_t rank) {
@@ -79,11 +80,7 @@ MetricValues ClientMetrics::Values(std::span<const std::uint32_t> weights) const
       return sample->ms;
     };
     for (const char* statistic : {"p50", "p90", "p99"}) {
-      const double position = static_cast<double>(count - 1) * ShareOf(statistic);
-      const auto rank = static_cast<std::int64_t>(position);
-      const double share = position - static_cast<double>(rank);
-      const double low = at_rank(rank);
-      values[key(statistic)] = share == 0 ? low : low + (at_rank(rank + 1) - low) * share;
+      values[key(statistic)] = InterpolatedQuantile(count, ShareOf(statistic), at_rank);
     }
   }
   return values;

@@ -123,7 +123,7 @@ TEST_F(CapacityTest, OfAWholeNumberIsTheLargestThatHolds) {
   EXPECT_EQ(found.settled, Capacity::Settled::kYes);
 }
 
-// Of 250 requests a second at equal distances, each of three replicas gets one every 12 ms and
+// Each of three replicas gets one of 250 requests a second, at equal distances, every 12 ms and
 // serves it in 10 ms: nobody waits. Each of two gets one every 8 ms, and the queue grows by 2 ms a
 // request.
 CapacityQuestion FewestReplicas() {
