@@ -8,6 +8,8 @@ import tempfile
 import threading
 import time
 
+from power_meter import power_meter
+
 HERE = pathlib.Path(__file__).resolve().parent
 TIMED_OUT = 124
 CHOICES = "gemm_algorithms.tsv"
@@ -84,6 +86,7 @@ class Check:
         self.running = set()  # calls may come from several threads
         self.stopping = ""  # why nothing more is started
         self.log_lock = threading.Lock()
+        self.meter = None if quick else power_meter()
         self.stage_deadline = deadline - END_SECONDS
 
     def seconds_left(self):
@@ -102,7 +105,13 @@ class Check:
         for process in list(self.running):
             kill_group(process, signal.SIGKILL)
 
+    def write_power(self):
+        if self.meter:
+            self.meter.write(self.out / "power.csv")
+
     def end(self):
+        if self.meter:
+            self.meter.end()
         for process in list(self.running):
             end_group(process)
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -124,9 +133,9 @@ class Check:
         return own
 
     def log(self, words, code, seconds, complaints):
-        """calls.txt: every command, how it ended, and the end of what it complained of."""
+        """calls.txt: every command, how it ended and when, and the end of what it complained of."""
         with self.log_lock, (self.out / "calls.txt").open("a") as file:
-            file.write(f"$ {' '.join(words)}\n[{code}, {seconds:.2f} s]\n"
+            file.write(f"$ {' '.join(words)}\n[{code}, {seconds:.2f} s, until {time.time():.2f}]\n"
                        f"{complaints[-LOG_CHARACTERS:]}\n")
 
     def call(self, command, seconds):

@@ -42,3 +42,8 @@ def bar_of(hardware, phase, batch, length):
     names = ("floor_ms", "predicted_ms", "predicted_low", "predicted_high")
     known = BARS.get(hardware, {}).get((phase, batch, length), ("",) * 4)
     return dict(zip(names, known))
+
+
+def hardware(check):
+    """The data sheet of the device of a check, or None."""
+    return hardware_of(check.device()["name"])

@@ -54,6 +54,7 @@ def write_summaries(out, number, summary, text):
 def write_results(out, number, check):
     """Writes the algorithms of products, and the archive of all result files."""
     name = f"call_{number}"
+    check.write_power()
     if check.algorithms.exists():
         replace_text(out / f"{name}_gemm_algorithms.tsv", check.algorithms.read_text())
         shutil.copy(check.algorithms, check.out)

@@ -6,35 +6,14 @@ import sys
 
 from check import HERE, TIMED_OUT, Failed, Skipped, last_line
 from device_tests import mended, tests
-from devices import RUNS, bar_of, hardware_of
+from devices import bar_of, hardware
+from power import power
+from serving import loads, models, policies, serve
 from smoke import smoke
+from tables import write_csv
 
-METRICS = ("mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms")
-# Policy -> its parameters, and the number of runs.
-CONTEXT = "max_model_len: 4608"
-POLICIES = {
-    "vllm_v1": (f"max_num_batched_tokens: 4096 max_num_seqs: 64 {CONTEXT} async_scheduling: true", 3),
-    "sglang": ("max_running_requests: 64 chunked_prefill_size: 4096", 1),
-    "vllm_v0": (f"max_num_batched_tokens: 4608 max_num_seqs: 64 {CONTEXT}", 1),
-    "sarathi": (f"chunk_size: 512 max_num_seqs: 64 {CONTEXT}", 1),
-    "splitfuse": ("max_ragged_batch_size: 768", 1),
-    "trtllm": ("max_batch_size: 64 max_num_tokens: 4608", 1),
-    "orca": (f"max_bs: 64 {CONTEXT}", 1),
-    "static": (f"max_batch_size: 32 {CONTEXT}", 1),
-}
 # Seconds of `twinserve bench` behind which a measurement of the ceilings still fits.
 CEILINGS_SECONDS_MIN = 8
-
-
-def write_csv(file, rows):
-    with file.open("w", newline="") as text:
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def hardware(check):
-    return hardware_of(check.device()["name"])
 
 
 def missing_attention(check):
@@ -128,96 +107,6 @@ def bars(check):
     return facts
 
 
-def settings_of_run(check, rate):
-    """Assignments that make vllm_v1.textproto the run of this device, or a small one."""
-    settings = ["cost=profile {}", f"workload.arrivals.rate={rate}"]
-    if check.attention != "auto":
-        settings.append(f"world.real.attention={check.attention}")
-    if hardware(check):
-        settings.append(f"system.hardware={hardware(check)}")
-    if check.quick:
-        settings += [f"system.model={check.model()}/", "workload.requests=6",
-                     "workload.shape.prompt={kind: uniform min: 1 max: 12}",
-                     "workload.shape.output={kind: uniform min: 2 max: 4}",
-                     "system.memory={block_size: 16 blocks_override: 64}",
-                     "policy.vllm_v1.max_model_len=128"]
-    return [word for setting in settings for word in ("--set", setting)]
-
-
-def number(value):
-    return "-" if value is None else f"{value:.2f}"
-
-
-def lines_of_run(told, rate, device_hardware):
-    """Every metric beside what was predicted in advance, and by validate, for what really came."""
-    advance = RUNS.get(device_hardware, {}).get(rate, {})
-    lines = [f"{rate} requests a second, replay {'equal' if told['digest_equal'] else 'DIFFERS'}"]
-    for metric in METRICS:
-        value = told["metrics"][metric]
-        lines.append(f"{metric} {number(value['measured'])}, predicted in advance "
-                     f"{number(advance.get(metric))}; validate is {number(value['error_percent'])}"
-                     " % off")
-    steps = told["steps"]["all"]
-    return lines + [f"steps: bias {number(steps['bias_percent'])} %, median error "
-                    f"{number(steps['median_error_percent'])} %"]
-
-
-def serve(check):
-    """The stage run: vLLM V1 serves Llama-3-8B with random weights; twice as fast in quarter 2."""
-    rate = 40 if check.quarter == 2 else 20
-    told = json.loads(check.twinserve(
-        ["validate", HERE / "vllm_v1.textproto", "--repeats", 1, "--format", "json", "--out",
-         check.out / "run", *settings_of_run(check, rate)], 150))
-    facts = {"validation": {key: told[key] for key in ("digest_equal", "metrics", "steps")},
-             "lines": lines_of_run(told, rate, hardware(check))}
-    if not told["digest_equal"]:
-        raise Failed("replay decided otherwise", facts)
-    return facts
-
-
-def row_of_policy(policy, told):
-    """A row of policies.csv."""
-    row = {"policy": policy, "replay": "equal" if told["digest_equal"] else "DIFFERS"}
-    for metric in METRICS:
-        value = told["metrics"][metric]
-        row[metric] = value["measured"]
-        row[f"{metric}_predicted"] = value["predicted"]
-        row[f"{metric}_error_percent"] = value["error_percent"]
-    steps = told["steps"]["all"]
-    return {**row, "steps_bias_percent": steps["bias_percent"],
-            "steps_median_error_percent": steps["median_error_percent"]}
-
-
-def line_of_policy(row):
-    return (f"{row['policy']}: replay {row['replay']}, TTFT {number(row['mean_ttft_ms'])} ms "
-            f"({number(row['mean_ttft_ms_error_percent'])} %), TPOT {number(row['mean_tpot_ms'])} ms "
-            f"({number(row['mean_tpot_ms_error_percent'])} %), end to end "
-            f"{number(row['mean_e2el_ms'])} ms ({number(row['mean_e2el_ms_error_percent'])} %)")
-
-
-def policies(check):
-    """The workload of `run` under every policy of POLICIES: measured, replayed, predicted."""
-    rows, failed = [], []
-    for policy, (text, repeats) in list(POLICIES.items())[:1 if check.quick else None]:
-        limits = ["--set", f"policy={{{policy} {{{text}}}}}"]
-        try:
-            told = json.loads(check.twinserve(
-                ["validate", HERE / "vllm_v1.textproto", "--repeats", repeats, "--format", "json",
-                 "--out", check.out / "policies" / policy, *limits, *settings_of_run(check, 20)],
-                75))
-        except Failed as error:
-            failed.append(f"{policy}: {error}")
-            continue
-        rows.append(row_of_policy(policy, told))
-        write_csv(check.out / "policies.csv", rows)
-        if not told["digest_equal"]:
-            failed.append(f"{policy}: replay decided otherwise")
-    facts = {"policies": rows, "lines": [line_of_policy(row) for row in rows]}
-    if failed:
-        raise Failed("; ".join(failed), facts)
-    return facts
-
-
 def line_of_nodes(phase, rows):
     """The time of a step's kernels, the gaps between them, and the longest kernels."""
     if not rows:
@@ -278,27 +167,44 @@ def state(check):
     return {"lines": told["summary"]}
 
 
-def peers(check):
+def values_of_peer(check, script, seconds):
+    """What a program of this folder that needs PyTorch measured, written to a file of its name."""
     if check.quick:
         raise Skipped("an emulated device is none of PyTorch's")
-    out = check.out / "peers.json"
-    done = check.call([sys.executable, HERE / "peers.py", check.model(), out], 60)
+    out = check.out / f"{script}.json"
+    done = check.call([sys.executable, HERE / f"{script}.py", check.model(), out], seconds)
     if not out.exists():
-        absent = "No module named 'torch'" in done.stderr
-        raise (Skipped if absent else Failed)(f"peers.py: {last_line(done.stderr)}")
-    found = json.loads(out.read_text())
+        absent = "No module named" in done.stderr
+        raise (Skipped if absent else Failed)(f"{script}.py: {last_line(done.stderr)}")
+    return json.loads(out.read_text())
+
+
+def text_of_value(entry):
+    return f"{entry['value']:.4g} {entry['unit']}" if "value" in entry else entry["error"][:40]
+
+
+def peers(check):
+    """Products and attention of PyTorch."""
+    found = values_of_peer(check, "peers", 60)
     groups = {}
     for entry in found:  # products of one m, and attention of one backend, share a line
         words = entry["name"].split()
-        value = f"{entry['value']:.4g} {entry['unit']}" if "value" in entry else entry["error"][:40]
         key = words[-1] if words[0] == "product" else " ".join(words[:2])
-        groups.setdefault(key, []).append(f"{' '.join(words[1:])} {value}")
+        groups.setdefault(key, []).append(f"{' '.join(words[1:])} {text_of_value(entry)}")
     return {"measured": sum("value" in entry for entry in found),
             "lines": [f"{key}: {', '.join(values)}" for key, values in groups.items()]}
 
 
-STAGES = {"smoke": smoke, "bars": bars, "run": serve, "policies": policies, "tests": tests, "mended": mended,
-          "nodes": nodes, "profile": profile, "state": state, "peers": peers}
+def transformers(check):
+    """Steps of Hugging Face transformers, of the sizes of `bars`."""
+    found = values_of_peer(check, "transformers_peer", 100)
+    return {"measured": sum("value" in entry for entry in found),
+            "lines": [f"{entry['name']}: {text_of_value(entry)}" for entry in found]}
+
+
+STAGES = {"smoke": smoke, "bars": bars, "run": serve, "policies": policies, "loads": loads,
+          "models": models, "tests": tests, "mended": mended, "nodes": nodes, "profile": profile,
+          "state": state, "power": power, "peers": peers, "transformers": transformers}
 # Quarter -> its seconds, and its stages with their budgets and minimums, in the order of what a
 # lost rest would cost. Without a quarter: everything once.
 FIRST = {"smoke": (45, 30), "bars": (105, 60), "run": (75, 40), "tests": (115, 25),
@@ -307,8 +213,9 @@ QUARTERS = {
     1: (395, FIRST),
     2: (235, {"smoke": (45, 8), "mended": (40, 5), "profile": (105, 60), "run": (45, 30),
               "peers": (30, 15)}),
-    None: (900, {**FIRST, "policies": (250, 30), "mended": (40, 5), "profile": (105, 60),
-                 "peers": (60, 15)}),
+    None: (1500, {**FIRST, "policies": (250, 30), "loads": (150, 30), "models": (300, 40),
+                  "mended": (40, 5), "profile": (105, 60), "power": (120, 15),
+                  "peers": (60, 15), "transformers": (100, 25)}),
 }
 # With --quick: an emulated device takes longer, and tiny models load at once.
 QUICK_BUDGETS, QUICK_MINIMUMS = 4, 0.1

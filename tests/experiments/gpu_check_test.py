@@ -20,6 +20,8 @@ sys.path.insert(0, str(ROOT / "checks/gpu_check"))
 import device_tests  # noqa: E402  (needs the path)
 import devices  # noqa: E402
 import packing  # noqa: E402
+import power_meter  # noqa: E402
+import serving  # noqa: E402
 import smoke  # noqa: E402
 import stages  # noqa: E402
 from check import END_SECONDS, TIMED_OUT, Check, Failed, Skipped, Stopped, seconds_for  # noqa: E402
@@ -139,7 +141,17 @@ class GpuCheckTest(unittest.TestCase):
     def test_every_call_is_logged(self):
         self.check.call(["bash", "-c", "echo complained >&2; exit 3"], 20)
         self.assertRegex((self.check.out / "calls.txt").read_text(),
-                         r"\$ bash -c .*\n\[3, \d.\d\d s\]\ncomplained\n")
+                         r"\$ bash -c .*\n\[3, \d.\d\d s, until \d+\.\d\d\]\ncomplained\n")
+
+    def test_mean_power_is_that_of_the_energy_counter(self):
+        source = mock.Mock()
+        meter = power_meter.PowerMeter(source)
+        meter.rows = [{"unix_s": t, "joules": 100.0 * t + 7, "watts": 1.0} for t in range(10)]
+        self.assertAlmostEqual(meter.mean_watts(2, 6), 100.0)
+        self.assertIsNone(meter.mean_watts(2.1, 2.9))
+        meter.write(self.folder / "power.csv")
+        self.assertEqual((self.folder / "power.csv").read_text().splitlines()[:2],
+                         ["unix_s,joules,watts", "0,7.0,1.0"])
 
     def test_a_stage_that_lacks_its_minimum_is_skipped(self):
         self.assertEqual(seconds_for(100, 60, 200), 100)
@@ -180,7 +192,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(bar["predicted_ms"], 6.52)
         self.assertEqual(devices.bar_of(None, "decode", 1, 1024)["floor_ms"], "")
         self.check.machine = H100
-        self.assertIn("system.hardware=h100-sxm", stages.settings_of_run(self.check, 20))
+        self.assertIn("system.hardware=h100-sxm", serving.settings_of_run(self.check, 20))
 
     def test_predictions_lie_above_their_floors_and_in_their_intervals(self):
         for bars in devices.BARS.values():
@@ -198,7 +210,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(smoke.replacement("auto", ["fa2", "fa3"]), "generic")
         self.check.attention = "fa2"
         self.assertEqual(self.check.attention_words(), ["--attention", "fa2"])
-        self.assertIn("world.real.attention=fa2", stages.settings_of_run(self.check, 20))
+        self.assertIn("world.real.attention=fa2", serving.settings_of_run(self.check, 20))
 
     def device_test(self, text):
         self.check.programs["device_test"] = script(self.folder, "device_test", text)
@@ -272,13 +284,13 @@ class GpuCheckTest(unittest.TestCase):
 
     def test_a_policy_is_told_with_its_errors(self):
         metrics = {name: {"measured": 10.0, "predicted": 9.0, "error_percent": -10.0}
-                   for name in stages.METRICS}
+                   for name in serving.METRICS}
         told = {"digest_equal": True, "metrics": metrics,
                 "steps": {"all": {"bias_percent": -1.5, "median_error_percent": 3.0}}}
-        row = stages.row_of_policy("orca", told)
+        row = serving.row_of("orca", told)
         self.assertEqual((row["replay"], row["mean_tpot_ms"], row["mean_tpot_ms_predicted"]),
                          ("equal", 10.0, 9.0))
-        self.assertEqual(stages.line_of_policy(row), "orca: replay equal, TTFT 10.00 ms (-10.00 %), "
+        self.assertEqual(serving.line_of(row), "orca: replay equal, TTFT 10.00 ms (-10.00 %), "
                          "TPOT 10.00 ms (-10.00 %), end to end 10.00 ms (-10.00 %)")
 
     def test_nodes_are_summed_by_name(self):
