@@ -41,14 +41,14 @@ def seconds_of(model, ids, tokens):
 
 def decode_ms(model, batch, length):
     """Milliseconds of one decode step: the difference of two lengths of answers."""
-    ids = torch.randint(5, 1000, (batch, length), device=DEVICE)
+    ids = torch.randint(model.config.vocab_size, (batch, length), device=DEVICE)
     seconds_of(model, ids, 2)
     short = min(seconds_of(model, ids, 2) for _ in range(2))
     return 1e3 * (seconds_of(model, ids, 2 + STEPS) - short) / STEPS
 
 
 def prefill_ms(model, length):
-    ids = torch.randint(5, 1000, (1, length), device=DEVICE)
+    ids = torch.randint(model.config.vocab_size, (1, length), device=DEVICE)
     return 1e3 * min(seconds_of(model, ids, 1) for _ in range(4))
 
 
