@@ -49,9 +49,9 @@ def row_of(entry, device_hardware, context, prefill):
             "gb_per_s": round(entry["gb_per_s"], 1), "tflops": round(entry["gflops"] * 1e-3, 2)}
 
 
-def bench_words(check, context, batches, prefill):
+def bench_words(check, context, batches, prefill, dtype="bf16"):
     return [check.programs["twinserve"], "bench", "--model", check.model(), "--dummy-weights",
-            "--device", "cuda", "--dtype", "bf16", "--context", context, "--batch", batches,
+            "--device", "cuda", "--dtype", dtype, "--context", context, "--batch", batches,
             "--prefill", prefill, "--decode", 4 if check.quick else 16, "--seconds", 1,
             "--format", "json", *check.attention_words()]
 
@@ -122,20 +122,25 @@ def line_of_nodes(phase, rows):
                                                  for kernel, microseconds in longest))
 
 
+# Format of weights, requests that decode together, tokens in the cache, tokens of the prompt.
+NODES = (("bf16", 1, 1024, 2048), ("bf16", 32, 4096, 8192), ("fp8", 32, 1024, 2048),
+         ("int4", 32, 1024, 2048))
+QUICK_NODES = (("bf16", 1, 16, 32), ("bf16", 3, 16, 32))
+
+
 def nodes(check):
     """Time of every kernel of decode and prefill steps, as CUPTI tells it."""
     lines = []
-    sizes = ((1, 16, 32), (3, 16, 32)) if check.quick else ((1, 1024, 2048), (32, 4096, 8192))
-    for batch, context, prefill in sizes:
-        file = check.out / f"nodes_{batch}.csv"
-        done = check.call([*bench_words(check, context, batch, prefill), "--kernel-times", file],
-                          20)
+    for dtype, batch, context, prefill in QUICK_NODES if check.quick else NODES:
+        file = check.out / f"nodes_{dtype}_{batch}.csv"
+        done = check.call([*bench_words(check, context, batch, prefill, dtype), "--kernel-times",
+                           file], 20)
         if done.returncode != 0:
             absent = check.quick or "CUPTI" in done.stderr
             raise (Skipped if absent else Failed)(f"bench: {last_line(done.stderr)}")
         with file.open(newline="") as text:
             rows = list(csv.DictReader(text))
-        lines += [line_of_nodes(phase, [row for row in rows if row["phase"] == phase])
+        lines += [f"{dtype} " + line_of_nodes(phase, [row for row in rows if row["phase"] == phase])
                   for phase in ("prefill", "decode")]
     return {"lines": lines}
 
