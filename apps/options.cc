@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "config/policy_file.h"
 #include "core/nearest_names.h"
 #include "core/printable.h"
 
@@ -139,6 +140,14 @@ OverrideOptions AddOverrideOptions(CommandParser command, std::vector<std::strin
           .unset = add("--unset", "!", "PATH",
                        "Clear a field of the experiment, so that its default applies; repeatable, "
                        "applied in order with --set")};
+}
+
+void AddPolicyOption(CommandParser command, std::vector<std::string>& changes) {
+  command.AddRepeatable(
+      "--policy", "POLICY",
+      [&changes](const std::string& text) { changes.push_back(PolicyChange(text)); },
+      "Policy in place of the experiment's: a name, a shared library (.so), or a file of Python "
+      "(.py, or .py:CLASS); applied in order with --set");
 }
 
 }  // namespace twin::apps

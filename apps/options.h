@@ -127,4 +127,8 @@ struct OverrideOptions {
 // to `changes` in the order of the command line, in the form of config/override.h.
 OverrideOptions AddOverrideOptions(CommandParser command, std::vector<std::string>& changes);
 
+// Adds --policy, which appends its change to `changes` as they do: a name of the registry, or a
+// file with a policy (PolicyChange() of config/policy_file.h).
+void AddPolicyOption(CommandParser command, std::vector<std::string>& changes);
+
 }  // namespace twin::apps

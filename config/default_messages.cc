@@ -22,9 +22,10 @@ using Messages = std::map<std::string, std::unique_ptr<google::protobuf::Message
 template <class Config, class MessageType>
 void Add(Messages& messages) {
   auto message = std::make_unique<MessageType>();
-  Config config{};
+  // On the heap: GCC 12 takes members of large configs on the stack for uninitialised.
+  const auto config = std::make_unique<Config>();
   ToMessage fields(*message);
-  Bind(fields, config);
+  Bind(fields, *config);
   messages[MessageType::descriptor()->full_name()] = std::move(message);
 }
 
@@ -65,6 +66,8 @@ void AddPoliciesAndCosts(Messages& messages) {
   for (const PolicyConfig& config : DefaultPolicyConfigs()) {
     AddChosen<proto::Policy>(config, messages);
   }
+  Add<PolicyFile, proto::OwnPolicy>(messages);
+  Add<PolicyParameter, proto::OwnPolicy::Parameter>(messages);
   Add<SlackChunking, proto::SlackChunking>(messages);
   Add<ServiceTier, proto::ServiceTier>(messages);
   Add<OrderConfig, proto::RequestOrder>(messages);

@@ -204,7 +204,8 @@ void Bind(Archive& fields, ExperimentConfig& config) {
   fields.Value("seed", config.seed);
   fields.Nested("world", config.world);
   fields.Nested("workload", config.workload);
-  fields.Nested("policy", config.policy);
+  ChosenPolicy policy{config.policy, config.policy_file};
+  fields.Nested("policy", policy);
   fields.Nested("system", config.system);
   fields.Nested("cost", config.cost);
   fields.Nested("slo", config.slo);

@@ -131,8 +131,8 @@ ModelSpec NamedModel(proto::Experiment& message) {
   const ServedPositions positions = FindServedPositions(model, PositionRuleOf(message));
   model.shape.max_position = positions.most;
   if (system.has_server()) CastTo16Bits(model.shape);
-  const bool given =
-      message.policy().vllm_v1().max_model_len() > 0 || system.model_shape().has_max_position();
+  const bool given = message.policy().vllm_v1().max_model_len() > 0 || message.policy().has_own() ||
+                     system.model_shape().has_max_position();
   if (positions.at_start < positions.most && !given) {
     message.mutable_policy()->mutable_vllm_v1()->set_max_model_len(positions.at_start);
   }
@@ -222,19 +222,21 @@ void BindSpeculation(const proto::Experiment& message, ExperimentConfig& config)
                        speculation.prompt_lookup_min, speculation.prompt_lookup_max));
   }
   if (!speculation.rules.on()) return;
-  if (config.own_policy != nullptr || !SetSpeculation(config.policy, speculation.rules)) {
+  const bool is_own = config.own_policy != nullptr || config.policy_file.has_value();
+  if (is_own || !SetSpeculation(config.policy, speculation.rules)) {
     Refuse("speculation.num_speculative_tokens",
            fmt::format(
                "policy.{} takes no drafts; allowed: 0, or the policies vllm_v0, vllm_v1 and trtllm",
-               TraitsOf(config).name));
+               config.policy_file ? "own" : TraitsOf(config).name));
   }
 }
 
 // Reads policy and model, sets the limits that the policy leaves to the model, and validates both,
 // before the defaults of other sections are derived from them.
 void BindPolicy(const proto::Experiment& message, ExperimentConfig& config) {
-  FromMessage policy(message.policy());
-  Bind(policy, config.policy);
+  FromMessage fields(message.policy());
+  ChosenPolicy policy{config.policy, config.policy_file};
+  Bind(fields, policy);
   FromMessage system(message.system());
   Bind(system, config.system);
   Validate(config.system.model_spec, config.system.parallelism);
@@ -251,10 +253,10 @@ void FillFromServer(SystemConfig system, proto::Experiment& message) {
   FillServerDefaults(system.model_spec, system.hardware_spec, system.parallelism, message);
 }
 
-// Converts an experiment without replica groups. With `within_model`, refuses a policy that allows
-// longer requests than the model.
+// Converts an experiment without replica groups. One that is new, and not that of a recorded run,
+// may not allow longer requests than the model, and its policy.own is loaded.
 ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string& source,
-                              bool within_model, std::shared_ptr<const OwnPolicy> own_policy) {
+                              bool is_new, std::shared_ptr<const OwnPolicy> own_policy) {
   RequireSections(asked, source);
   proto::Experiment message = asked;
   ExperimentConfig config;
@@ -265,7 +267,10 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     if (message.system().has_server()) FillFromServer(config.system, message);
     BindPolicy(message, config);
-    if (within_model) ValidateContext(config.policy, config.system.model_spec.max_position);
+    if (is_new) {
+      LoadOwnPolicy(config);
+      ValidateContext(config.policy, config.system.model_spec.max_position);
+    }
     config.system.memory = sim::MemoryDefaultsFor(TraitsOf(config));
     if (message.cost().fitted().has_path()) {
       config.cost = ReadFittedCostFile(message.cost().fitted().path());
@@ -280,16 +285,27 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
   return config;
 }
 
-ExperimentConfig Convert(const proto::Experiment& asked, const std::string& source,
-                         bool within_model, std::shared_ptr<const OwnPolicy> own_policy) {
+// Refuses groups with policies of their own beside policy.own, which decides for all replicas.
+void RequireOnePolicyFile(const proto::Experiment& asked, const std::string& source) {
+  for (const proto::ReplicaGroup& group : asked.system().replica_groups()) {
+    if (!group.policy().has_own() && !(asked.policy().has_own() && group.has_policy())) continue;
+    Refuse(source,
+           "system.replica_groups.policy: policy.own decides for all replicas; allowed: "
+           "policy.own of the experiment alone, or policies of the registry");
+  }
+}
+
+ExperimentConfig Convert(const proto::Experiment& asked, const std::string& source, bool is_new,
+                         std::shared_ptr<const OwnPolicy> own_policy) {
   CheckRules(asked, source);
   const int groups = asked.system().replica_groups_size();
-  if (groups == 0) return ConvertAlike(asked, source, within_model, std::move(own_policy));
+  if (groups > 0) RequireOnePolicyFile(asked, source);
+  if (groups == 0) return ConvertAlike(asked, source, is_new, std::move(own_policy));
   std::vector<ExperimentConfig> of_groups;
   for (int i = 0; i < groups; ++i) {
     of_groups.push_back(ConvertAlike(MessageOfGroup(asked, i),
                                      fmt::format("{}: system.replica_groups[{}]", source, i),
-                                     within_model, own_policy));
+                                     is_new, own_policy));
   }
   ExperimentConfig config = of_groups.front();
   if (!asked.has_name()) config.name = fs::path(source).stem().string();
@@ -314,7 +330,14 @@ proto::Experiment Resolved(const ExperimentConfig& config) {
   if (!config.cost_given && IsReal(config.world)) {
     message.clear_cost();
   }
-  if (!config.system.groups.empty()) ClearSharedByGroups(message);
+  if (config.system.groups.empty()) return message;
+  const proto::Policy policy = message.policy();
+  ClearSharedByGroups(message);
+  if (!config.policy_file) return message;
+  *message.mutable_policy() = policy;
+  for (proto::ReplicaGroup& group : *message.mutable_system()->mutable_replica_groups()) {
+    group.clear_policy();
+  }
   return message;
 }
 
@@ -394,6 +417,9 @@ ExperimentConfig ExperimentTemplate::With(std::span<const std::string> changes,
   for (const std::string& change : changes) ApplyOverride(change, *message);
   if (!changes.empty()) ResolveFiles(folder, *message);
   RequireRate(*message, source_);
+  if (own_policy_ != nullptr && message->policy().has_own()) {
+    Refuse(source_, "policy.own: a policy of the caller decides; allowed: one of the two");
+  }
   ExperimentConfig config = Convert(*message, source_, true, own_policy_);
   config.asked = std::move(message);
   config.input_files.insert(config.input_files.begin(), files_.begin(), files_.end());
@@ -498,10 +524,21 @@ constexpr std::string_view kBehindOwnPolicy = " did, a policy of the caller.\n";
 
 }  // namespace
 
+void LoadOwnPolicy(ExperimentConfig& config) {
+  if (config.policy_file && config.own_policy == nullptr) {
+    config.own_policy = LoadPolicy(*config.policy_file);
+    // A file of Python may leave open which class it is.
+    const bool is_python = config.policy_file->path.ends_with(".py");
+    if (is_python && !config.policy_file->class_name) {
+      config.policy_file->class_name = config.own_policy->name;
+    }
+  }
+}
+
 std::string WriteResolved(const ExperimentConfig& config) {
   const proto::Experiment message = Resolved(config);
   const std::string text = PrintText(message);
-  if (config.own_policy == nullptr) return text;
+  if (config.own_policy == nullptr || config.policy_file) return text;
   return fmt::format("{}{}{}{}", kBeforeOwnPolicy, config.own_policy->name, kBehindOwnPolicy, text);
 }
 

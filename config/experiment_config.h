@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "config/overlay.h"
+#include "config/policy_file.h"
 #include "config/world_config.h"
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
@@ -120,7 +121,10 @@ struct ExperimentConfig {
   WorldConfig world;
   WorkloadConfig workload;
   PolicyConfig policy;
-  // Decides in place of `policy`, if not null. WriteResolved() writes its name as a comment.
+  // policy.own: `policy` then says nothing.
+  std::optional<PolicyFile> policy_file;
+  // Decides in place of `policy`, if not null: the policy of policy_file, or one of the caller,
+  // whose name WriteResolved() writes as a comment.
   std::shared_ptr<const OwnPolicy> own_policy;
   SystemConfig system;
   sim::CostConfig cost = sim::RooflineCostConfig{};
@@ -146,7 +150,7 @@ class ExperimentTemplate {
   // folder.
   static ExperimentTemplate FromText(std::string_view text, const std::string& source);
 
-  // Lets a policy of the caller decide in place of the one that the file names.
+  // Lets a policy of the caller decide in place of the one of the registry that the file names.
   void ReplacePolicy(std::shared_ptr<const OwnPolicy> policy) { own_policy_ = std::move(policy); }
 
   // Applies changes (override.h), whose relative paths start at `folder`. Throws as ReadExperiment.
@@ -197,14 +201,19 @@ ExperimentConfig ReadExperiment(const std::filesystem::path& path,
 
 // Reads a text such as WriteResolved writes; errors name `source`.
 // Accepts a policy that allows longer requests than the model has positions, which ReadExperiment
-// refuses: records of older versions contain such configs and must stay replayable.
+// refuses: records of older versions contain such configs and must stay replayable. Does not load
+// the file of policy.own: see LoadOwnPolicy().
 ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
                                  const std::filesystem::path& folder);
+
+// Loads the policy of policy_file, unless it was loaded. Throws as LoadPolicy().
+void LoadOwnPolicy(ExperimentConfig& config);
 
 // The experiment in text format with all defaults; reading it gives an equal config.
 // A real world without a cost model is written without one.
 std::string WriteResolved(const ExperimentConfig& config);
-// The name of the own policy that decided, from a text of WriteResolved; empty if `policy` decided.
+// The name of the policy of the caller that decided, from a text of WriteResolved; empty if
+// `policy` decided.
 std::string OwnPolicyOf(std::string_view resolved);
 
 // The fields that `asked` sets but that have no effect with the other fields, each as one line with

@@ -269,6 +269,50 @@ void Clear(const Assignment& assignment, Message& parent) {
   reflection.RemoveLast(&parent, &field);
 }
 
+// The list at position `depth` of the path if the last part of the path is the name of one of its
+// elements: a list of names with values, such as policy.own.parameters. Null for other fields.
+const FieldDescriptor* NamedValuesAt(const Assignment& assignment, const Message& parent,
+                                     std::size_t depth) {
+  const Segment& segment = assignment.path[depth];
+  const FieldDescriptor* const field = parent.GetDescriptor()->FindFieldByName(segment.name);
+  const bool is_next_to_last = depth + 2 == assignment.path.size();
+  if (field == nullptr || segment.index || !is_next_to_last || !field->is_repeated()) {
+    return nullptr;
+  }
+  const Descriptor* const type = field->message_type();
+  const bool has_both = type != nullptr && type->field_count() == 2 &&
+                        type->FindFieldByName("name") != nullptr &&
+                        type->FindFieldByName("value") != nullptr;
+  return has_both ? field : nullptr;
+}
+
+// Sets the value of the element that the last part of the path names, adds it, or removes it.
+void ChangeNamed(const Assignment& assignment, const FieldDescriptor& list, Message& parent) {
+  const Segment& segment = assignment.path.back();
+  if (segment.index || assignment.appends) {
+    Refuse(assignment, fmt::format("{} is one value; write {}=value", segment.name, segment.name));
+  }
+  const FieldDescriptor& name = *list.message_type()->FindFieldByName("name");
+  const FieldDescriptor& value = *list.message_type()->FindFieldByName("value");
+  const Reflection& reflection = *parent.GetReflection();
+  const int size = reflection.FieldSize(parent, &list);
+  int place = 0;
+  while (place < size) {
+    const Message& element = reflection.GetRepeatedMessage(parent, &list, place);
+    if (element.GetReflection()->GetString(element, &name) == segment.name) break;
+    ++place;
+  }
+  if (assignment.clears) {
+    for (int i = place; i + 1 < size; ++i) reflection.SwapElements(&parent, &list, i, i + 1);
+    if (place < size) reflection.RemoveLast(&parent, &list);
+    return;
+  }
+  Message& element = place < size ? *reflection.MutableRepeatedMessage(&parent, &list, place)
+                                  : *reflection.AddMessage(&parent, &list);
+  element.GetReflection()->SetString(&element, &name, segment.name);
+  element.MergeFrom(*ParseValue(assignment, value, element, true));
+}
+
 }  // namespace
 
 void ApplyOverride(std::string_view change, Message& message) {
@@ -277,6 +321,9 @@ void ApplyOverride(std::string_view change, Message& message) {
   if (assignment.clears && !IsSet(assignment, message)) return;
   Message* parent = &message;
   for (std::size_t i = 0; i + 1 < assignment.path.size(); ++i) {
+    if (const FieldDescriptor* const list = NamedValuesAt(assignment, *parent, i)) {
+      return ChangeNamed(assignment, *list, *parent);
+    }
     parent = &Enter(assignment, *parent, i);
   }
   if (assignment.clears) {

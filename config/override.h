@@ -14,6 +14,7 @@ namespace twin {
 // PATH.
 //
 // PATH    field names separated by dots; an element of a repeated field is `name[i]`, from 0.
+//         In a list of names with values (policy.own.parameters) a name stands for the value.
 //         Assignments create messages along the path. A member of a oneof (policy.orca) with a
 //         value replaces the member that is set; a path into a member while another is set is
 //         refused.

@@ -1,9 +1,11 @@
 // Binds members of a policy's config to fields of its message (field_binding.h).
 #pragma once
 
+#include <optional>
 #include <type_traits>
 
 #include "config/order_binding.h"
+#include "config/policy_file.h"
 #include "sched/policy/registry.h"
 
 namespace twin {
@@ -200,6 +202,31 @@ void Bind(Archive& fields, PolicyConfig& config) {
   ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
     fields.template Choice<typename Entry::Config>(Entry::Config::kName, config);
   });
+}
+
+template <class Archive>
+void Bind(Archive& fields, PolicyParameter& parameter) {
+  fields.Value("name", parameter.name);
+  fields.Value("value", parameter.value);
+}
+
+template <class Archive>
+void Bind(Archive& fields, PolicyFile& file) {
+  fields.Value("path", file.path);
+  fields.OptionalValue("class", file.class_name);
+  fields.List("parameters", file.parameters);
+}
+
+// The policy of an experiment: one of the registry, or a file.
+struct ChosenPolicy {
+  PolicyConfig& registered;
+  std::optional<PolicyFile>& file;
+};
+
+template <class Archive>
+void Bind(Archive& fields, ChosenPolicy& policy) {
+  fields.OptionalNested("own", policy.file);
+  if (!policy.file) Bind(fields, policy.registered);
 }
 
 }  // namespace twin

@@ -6,7 +6,7 @@ import re
 
 from environment import matplotlib, np, plt
 from points import line_columns
-from policies import POLICIES, policy_named
+from policies import POLICIES, own_policy_name, policy_named
 from run_data import PlotError
 from style import (COLOURS, DASHES, HATCHES, MARKERS, TICKS_MAX, Look, entry, is_wide,
                    looks_for, note, one_line, relabel, saturated_artist, size_text,
@@ -59,6 +59,10 @@ def factor_of(name):
 
 def value_text(column, value):
     """A setting as the legend writes it."""
+    if column == "policy" and (own := own_policy_name(str(value))):
+        return own
+    if column == "policy.own.path":
+        return pathlib.Path(str(value)).stem.removeprefix("lib")
     if column == "policy":
         return policy_named(str(value).split(" ")[0].rstrip("{} ")).label
     if column == "base":

@@ -2,6 +2,7 @@
 """The policies in the order of figures and tables, with label, colour and marker. As a program,
 prints the names of those that an experiment folder compares: policies.py FOLDER."""
 import pathlib
+import re
 import sys
 import typing
 
@@ -36,6 +37,17 @@ def policy_named(name):
     """The style of a policy; a default for policies that are not listed."""
     return POLICIES.get(name, Policy(name, "".join(filter(str.isalpha, name.title())), "#CC79A7",
                                      "x"))
+
+
+def own_policy_name(text):
+    """The name of a policy of one's own in a text such as `own { path: "fair.py" class: "Fair" }`:
+    its class, else the name of the file without the `lib` of a library; None without a path."""
+    path = re.search(r'path: *"([^"]+)"', text[text.find("own {"):])
+    if "own {" not in text or not path:
+        return None
+    rest = text[text.find("own {") + path.end():]
+    named = re.match(r'\s*class: *"([^"]+)"', rest)
+    return named.group(1) if named else pathlib.Path(path.group(1)).stem.removeprefix("lib")
 
 
 def policies_in(folder):

@@ -5,7 +5,7 @@ import pathlib
 import re
 
 from environment import pd
-from policies import policy_named
+from policies import own_policy_name, policy_named
 
 
 class PlotError(Exception):
@@ -76,14 +76,15 @@ def config_text(path):
 
 
 def read_policy(path):
-    """The policy's name in the configuration, or that of a policy of the caller's own."""
+    """The policy's name in the configuration, that of a policy of the caller's own, or the class or
+    file of policy.own."""
     text = config_text(path)
     own = re.match(r"# `policy` did not decide: (.*) did, a policy of the caller\.$", text,
                    re.MULTILINE)
     found = own or re.search(r"^ *policy \{\s*(\w+) \{", text, re.MULTILINE)
     if not found:
         raise PlotError(f"{path / 'config.resolved.textproto'}: names no policy")
-    return found.group(1)
+    return own_policy_name(text) if found.group(1) == "own" and not own else found.group(1)
 
 
 def config_fields(text):

@@ -265,6 +265,11 @@ Deployment Resolve(const ExperimentConfig& config) {
 }
 
 Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
+  if (config.policy_file && config.own_policy == nullptr) {  // of a record
+    ExperimentConfig loaded = config;
+    LoadOwnPolicy(loaded);
+    return Resolve(loaded, cache);
+  }
   const SystemConfig& system = config.system;
   Deployment deployment =
       system.groups.empty() ? ResolveAlike(config, cache) : ResolveGroups(config, cache);
@@ -287,6 +292,7 @@ Deployment WithSeed(const Deployment& deployment, std::uint64_t seed) {
 std::unique_ptr<Policy> MakePolicyOf(const ExperimentConfig& config, std::size_t group,
                                      const KvPoolConfig& kv) {
   if (config.own_policy != nullptr) return config.own_policy->make(kv);
+  CHECK(!config.policy_file);  // LoadOwnPolicy() was called
   const std::vector<ReplicaGroup>& groups = config.system.groups;
   return MakePolicy(groups.empty() ? config.policy : groups.at(group).policy, kv);
 }

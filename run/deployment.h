@@ -69,6 +69,7 @@ std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment);
 std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineGroups& engines);
 
 // A fresh policy for the replicas of group `group`, or for all if the experiment has no groups.
+// REQUIRES: a policy file was loaded.
 std::unique_ptr<Policy> MakePolicyOf(const ExperimentConfig& config, std::size_t group,
                                      const KvPoolConfig& kv);
 

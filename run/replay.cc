@@ -38,6 +38,11 @@ ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
 
 ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
                              const RecordHeader& header, std::span<RunObserver* const> observers) {
+  if (config.policy_file && config.own_policy == nullptr) {
+    ExperimentConfig loaded = config;
+    LoadOwnPolicy(loaded);
+    return ReplayDecisions(record, loaded, header, observers);
+  }
   const EngineGroups engines = EnginesOf(config, header);
   if (config.system.replicas > 1) {
     return ReplayWith(record, *MakeCluster(config, engines), observers);

@@ -1,15 +1,21 @@
 #include "run/simulation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <variant>
 #include <vector>
 
 #include "core/check.h"
+#include "core/input_error.h"
+#include "core/printable.h"
 #include "run/config_warnings.h"
 #include "run/cost_range_watch.h"
 #include "run/deployed_groups.h"
@@ -23,6 +29,8 @@
 #include "run/run_files.h"
 #include "run/stoppable_world.h"
 #include "run/trace_notes.h"
+#include "sched/invariant.h"
+#include "sched/policy/own_policy.h"
 #include "sched/serve.h"
 #include "sched/world.h"
 #include "sim/cost/step_cost.h"
@@ -148,6 +156,28 @@ bool ServeInWindows(ReplicaWindows& windows, const Cluster& cluster, const sim::
   return early;
 }
 
+// Runs `work`, and names the policy of the caller in an exception that it throws.
+template <class Work>
+void NamingThePolicy(const ExperimentConfig& config, Work work) {
+  try {
+    work();
+  } catch (const InputError&) {
+    throw;
+  } catch (const InvariantViolation&) {
+    throw;
+  } catch (const PolicyFailure&) {
+    throw;
+  } catch (const std::system_error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (config.own_policy == nullptr) throw;
+    throw PolicyFailure(fmt::format("policy {} failed: {}", config.own_policy->name,
+                                    Printable(error.what(), kMessageBytesMax)));
+  }
+}
+
 // Serves the workload to its end; true if the run was ended early. `parts` may be null.
 bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMetrics& metrics,
                    PartTotals* parts, RunControl& control, int threads) {
@@ -166,7 +196,7 @@ bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMet
                        static_cast<std::uint64_t>(config.workload.requests));
   bool early = false;
   const auto serve = [&](auto& scheduler) {
-    Serve(scheduler, world);
+    NamingThePolicy(config, [&] { Serve(scheduler, world); });
     early = world.stopped_early() || workload.stopped_early();
     if (!early) scheduler.CheckDrained();
   };
@@ -178,7 +208,8 @@ bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMet
     if (LogPlayer* const player = separate ? metrics.ReplicaPlayer() : nullptr) {
       of_cost.push_back(&metrics.digest());
       ReplicaWindows windows(*cluster, simulated, metrics.tracker(), *player, of_cost, threads);
-      early = ServeInWindows(windows, *cluster, simulated, config, control);
+      NamingThePolicy(
+          config, [&] { early = ServeInWindows(windows, *cluster, simulated, config, control); });
     } else {
       serve(*cluster);
     }

@@ -9,6 +9,7 @@
 
 #include "apps/experiment_names.h"
 #include "config/experiment_text.h"
+#include "config/policy_file.h"
 #include "core/input_error.h"
 #include "core/printable.h"
 
@@ -49,12 +50,20 @@ void AskedExperiment::AddTo(CommandParser command, const std::string& verb,
   AddOverrideOptions(command, changes_);
 }
 
-ExperimentConfig AskedExperiment::Read() {
-  const std::optional<GivenOption> first = options_.First();
-  if (!file_.empty()) {
-    if (first) RefuseBoth(verb_, *first);
-    return ReadExperiment(ExperimentFile(file_), changes_);
+ExperimentConfig AskedExperiment::ReadFile() const {
+  AskedOptions others = options_;
+  others.given.erase(Ask::kPolicy);
+  if (const std::optional<GivenOption> first = others.First()) RefuseBoth(verb_, *first);
+  std::vector<std::string> changes = changes_;
+  if (const GivenOption* const policy = options_.Find(Ask::kPolicy)) {
+    changes.insert(changes.begin(), PolicyChange(policy->value));
   }
+  return ReadExperiment(ExperimentFile(file_), changes);
+}
+
+ExperimentConfig AskedExperiment::Read() {
+  if (!file_.empty()) return ReadFile();
+  const std::optional<GivenOption> first = options_.First();
   if (!first) {
     throw InputError(InputError::Kind::kUsage, verb_,
                      fmt::format("no experiment; allowed: EXPERIMENT, a file, or options: --model "

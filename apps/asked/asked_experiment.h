@@ -21,7 +21,8 @@ class AskedExperiment {
   // parsing.
   void AddTo(CommandParser command, const std::string& verb, const std::vector<std::string>& line);
 
-  // Throws InputError (usage) unless there is either a file or options, and as ReadExperiment().
+  // Throws InputError (usage) unless there is either a file, perhaps with --policy, or options, and
+  // as ReadExperiment().
   [[nodiscard]] ExperimentConfig Read();
 
   [[nodiscard]] bool from_options() const { return file_.empty(); }
@@ -34,6 +35,8 @@ class AskedExperiment {
   [[nodiscard]] std::string Text(const ExperimentConfig& config) const;
 
  private:
+  [[nodiscard]] ExperimentConfig ReadFile() const;
+
   std::string verb_;
   std::string file_;
   AskedOptions options_;

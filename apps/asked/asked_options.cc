@@ -76,7 +76,9 @@ constexpr Row kRows[] = {
     {Ask::kTtft, "--ttft", "MS", "slo.ttft_s", nullptr},
     {Ask::kTpot, "--tpot", "MS", "slo.tpot_s", nullptr},
     {Ask::kPolicy, "--policy", "POLICY", "policy",
-     "Policy in place of the server's (twinserve doctor --list policies)"},
+     "Policy in place of the server's or the experiment's: a name (twinserve doctor --list "
+     "policies), "
+     "a shared library (.so), or a file of Python (.py, or .py:CLASS)"},
     {Ask::kSequences, "--max-num-running-reqs", "N", "", nullptr}};
 
 // Options of load generators and servers that say nothing about the experiment.

@@ -17,6 +17,7 @@
 #include "apps/asked/option_values.h"
 #include "apps/asked/start_checks.h"
 #include "config/models/named_model.h"
+#include "config/policy_file.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
@@ -167,7 +168,9 @@ void FieldWriter::WriteSystem() {
   Choose("system.model", named_model);
   Choose("system.hardware", named_device);
   WriteParallelism();
-  if (const GivenOption* const policy = Find(Ask::kPolicy)) Set("policy", policy->value);
+  if (const GivenOption* const policy = Find(Ask::kPolicy)) {
+    made_.changes.push_back(PolicyChange(policy->value));
+  }
 }
 
 void FieldWriter::WriteSeed() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <numeric>
 
@@ -9,6 +10,7 @@
 #include "apps/report/run_figures.h"
 #include "config/config_difference.h"
 #include "config/experiment_config.h"
+#include "config/policy_file.h"
 #include "run/many/output_statistics.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
@@ -129,11 +131,30 @@ std::string ChoiceOf(const std::string& config, const std::string& field) {
   return config.substr(begin, config.find_first_of(" {:", begin) - begin);
 }
 
-// Describes the policy. An own policy has its name alone: the configuration lacks its fields.
+// Describes a policy file: "Fair (fair.py): patience_s 20".
+std::string PolicyFileText(const std::vector<std::pair<std::string, std::string>>& fields) {
+  constexpr std::string_view kParameter = "policy.own.parameters.";
+  PolicyFile file;
+  std::string parameters;
+  for (const auto& [name, value] : fields) {
+    if (name == "policy.own.path") file.path = value;
+    if (name == "policy.own.class") file.class_name = value;
+    if (!name.starts_with(kParameter)) continue;
+    // The name and the value of a parameter follow each other.
+    const bool begins = name.ends_with(".name");
+    parameters += fmt::format("{}{}", !begins ? " " : parameters.empty() ? ": " : ", ", value);
+  }
+  return fmt::format("{} ({}){}", NameOf(file),
+                     std::filesystem::path(file.path).filename().string(), parameters);
+}
+
+// Describes the policy. A policy of the caller has its name alone: the configuration lacks its
+// fields.
 std::string PolicyText(const std::string& config,
                        const std::vector<std::pair<std::string, std::string>>& fields) {
   if (const std::string own = OwnPolicyOf(config); !own.empty()) return own;
   const std::string policy = ChoiceOf(config, "policy");
+  if (policy == "own") return PolicyFileText(fields);
   return fmt::format("{}: {}", policy, FieldsBelow(fields, "policy." + policy + "."));
 }
 

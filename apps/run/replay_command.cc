@@ -24,8 +24,11 @@
 namespace twin::apps {
 namespace {
 
-// A policy that the caller of the library wrote is not part of the program.
-void RequireKnownPolicy(const RecordHeader& header, const std::filesystem::path& run) {
+// A policy that the caller of the library wrote is not part of the program; one of a file is
+// loaded.
+void RequireKnownPolicy(const RecordHeader& header, const ExperimentConfig& config,
+                        const std::filesystem::path& run) {
+  if (config.policy_file) return;
   const std::vector<std::string_view> names = PolicyNames();
   if (std::find(names.begin(), names.end(), header.policy) != names.end()) return;
   throw InputError(InputError::Kind::kUsage, run.string(),
@@ -53,9 +56,9 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
                      "has no record.pb; allowed: a run directory made with outputs.record");
   }
   RecordReader reader(file, RecordReader::WithoutEnd::kReadWhatIsThere);
-  RequireKnownPolicy(reader.header(), run);
   const ExperimentConfig config =
       ParseExperiment(reader.header().config, file.string() + ": config", run);
+  RequireKnownPolicy(reader.header(), config, run);
   const run::ReplayResult decided = run::ReplayDecisions(reader, config, reader.header());
   if (decided.difference) {
     std::cout << "decided differs from recorded after " << decided.equal_plans << " equal plans\n"

@@ -228,6 +228,7 @@ void AddCapacityCommand(CommandParser app, CommandContext& context) {
                  "Experiment files; several are compared on the same seeds")
       .Required();
   AddOverrideOptions(command, arguments->assignments);
+  AddPolicyOption(command, arguments->assignments);
   command
       .AddOption("--vary", arguments->question.path,
                  "Field to vary, as in --set: workload.arrivals.rate")

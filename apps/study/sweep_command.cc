@@ -106,6 +106,7 @@ void AddSweepCommand(CommandParser app, CommandContext& context) {
   command.AddOption("STUDY", arguments->study, "Study file (.textproto): docs/studies.md")
       .Required();
   AddOverrideOptions(command, arguments->assignments);
+  AddPolicyOption(command, arguments->assignments);
   command.AddOption("--out", arguments->out,
                     "Folder for results.csv, summary.csv, timing.csv and study.json; a folder "
                     "with a part of the same study is continued");

@@ -158,7 +158,8 @@ PositionRule PositionRuleOf(const proto::Experiment& message) {
   const auto* const kind = message.policy().GetReflection()->GetOneofFieldDescriptor(
       message.policy(), proto::Policy::descriptor()->FindOneofByName("kind"));
   std::string policy = kind == nullptr ? "" : std::string(kind->name());
-  if (const auto listed = FindServer(server); listed && policy.empty()) {
+  const bool is_open = policy.empty() || message.policy().has_own();
+  if (const auto listed = FindServer(server); listed && is_open) {
     policy = listed->preset->policy;
   }
   const std::optional<ServerName> name = ParseServerName(server);

@@ -3,12 +3,19 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "sched/cache/kv_pool.h"
 #include "sched/policy/policy.h"
 
 namespace twin {
+
+// A policy of the caller failed. The message is one line that names it.
+class PolicyFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 // Replaces the policy that an experiment names.
 struct OwnPolicy {

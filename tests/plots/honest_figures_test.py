@@ -98,6 +98,20 @@ def test_a_policy_of_the_callers_own_has_its_name(tmp_path):
     assert [one.label for one in read_runs([run])] == ["shortest"]
 
 
+# A resolved configuration as policies in files leave it: a library has no class.
+def test_a_policy_in_a_file_has_the_name_of_its_class_or_file(tmp_path):
+    for own, name in (('path: "/p/fair.py"\n    class: "Fair"', "Fair"),
+                      ('path: "/p/libshortest.so"', "shortest")):
+        run = write_run(tmp_path / name, policy="vllm_v1", requests=TWO_TENANTS)
+        file = run / "config.resolved.textproto"
+        file.write_text(file.read_text().replace("vllm_v1 {", f"own {{\n    {own}", 1))
+        assert read_policy(run) == name
+    rows = [{"policy": policy, RATE: rate, "mean_ttft_ms": 5}
+            for policy in ('own { path: "/p/fair.py" class: "Fair" }', "orca {}") for rate in (1, 2)]
+    study = write_summary_csv(tmp_path / "s", rows, ("policy", RATE))
+    assert legend(draw("latency_vs_rate", study, "--metrics", "mean_ttft_ms")) == ["Fair", "Orca"]
+
+
 def times(p50, p99, tpot):
     return {"p50_ttft_ms": p50, "p99_ttft_ms": p99, "p99_tpot_ms": tpot, "p99_itl_ms": tpot,
             "p99_e2el_ms": p99}

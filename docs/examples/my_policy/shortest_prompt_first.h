@@ -8,11 +8,21 @@
 #include <vector>
 
 #include "sched/policy/policy.h"
+#include "sched/policy/policy_parameters.h"
 #include "sched/step_builder.h"
 
 struct ShortestPromptFirstConfig {
   std::int32_t tokens_per_step = 512, sequences = 256;
   twin::Duration patience = std::chrono::seconds(20);
+
+  // With the values that an experiment gives: policy.own.parameters.
+  static ShortestPromptFirstConfig From(const twin::PolicyParameters& given) {
+    ShortestPromptFirstConfig config;
+    config.tokens_per_step = given.Integer("tokens_per_step", config.tokens_per_step);
+    config.sequences = given.Integer("sequences", config.sequences);
+    config.patience = given.Seconds("patience_s", config.patience);
+    return config;
+  }
 };
 
 class ShortestPromptFirst final : public twin::Policy {
@@ -22,6 +32,9 @@ class ShortestPromptFirst final : public twin::Policy {
     traits_.tokens_per_step_max = config.tokens_per_step;
     traits_.first_come_first_served = false;
   }
+  explicit ShortestPromptFirst(const twin::PolicyParameters& given)
+      : ShortestPromptFirst(ShortestPromptFirstConfig::From(given)) {}
+
   const twin::PolicyTraits& traits() const override { return traits_; }
   void Enqueue(const twin::Sequence& sequence) override { waiting_.push_back(sequence.id); }
   void Remove(const twin::Sequence& sequence) override {

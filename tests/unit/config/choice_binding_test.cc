@@ -4,6 +4,7 @@
 #include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -36,8 +37,20 @@ void ExpectARowForEveryMember(std::size_t alternatives, Choice read) {
   EXPECT_EQ(alternatives, static_cast<std::size_t>(members.field_count()));
 }
 
+struct AnyPolicy {
+  PolicyConfig registered;
+  std::optional<PolicyFile> file;
+};
+
+template <class Archive>
+void Bind(Archive& fields, AnyPolicy& policy) {
+  ChosenPolicy chosen{policy.registered, policy.file};
+  Bind(fields, chosen);
+}
+
+// Those of the registry, and a file.
 TEST(ChoiceBindingTest, EveryPolicyOfTheSchemaIsRead) {
-  ExpectARowForEveryMember<proto::Policy>(PolicyNames().size(), PolicyConfig{});
+  ExpectARowForEveryMember<proto::Policy>(PolicyNames().size() + 1, AnyPolicy{});
 }
 
 TEST(ChoiceBindingTest, EveryCostModelOfTheSchemaIsRead) {

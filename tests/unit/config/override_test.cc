@@ -47,6 +47,25 @@ TEST(OverrideTest, SetsANestedScalar) {
   EXPECT_TRUE(policy.vllm_v0().enable_chunked_prefill());
 }
 
+TEST(OverrideTest, ANameStandsForItsValueInAListOfNamesWithValues) {
+  proto::Policy policy;
+  ApplyOverride("own.path=/p/fair.so", policy);
+  ApplyOverride("own.parameters.share=0.5", policy);
+  ApplyOverride("own.parameters.mode = \"a b\"", policy);
+  ApplyOverride("own.parameters.share=1", policy);
+  EXPECT_EQ(policy.own().ShortDebugString(),
+            "path: \"/p/fair.so\" parameters { name: \"share\" value: \"1\" } "
+            "parameters { name: \"mode\" value: \"a b\" }");
+  ApplyOverride("!own.parameters.share", policy);
+  ApplyOverride("!own.parameters.none", policy);
+  EXPECT_EQ(policy.own().parameters_size(), 1);
+  EXPECT_EQ(policy.own().parameters(0).name(), "mode");
+  ApplyOverride("own.parameters[0].value=c", policy);
+  EXPECT_EQ(policy.own().parameters(0).value(), "c");
+  EXPECT_THAT(ErrorOf("own.parameters.share+=1", policy), HasSubstr("is one value"));
+  EXPECT_THAT(ErrorOf("own.parameters.share[0]=1", policy), HasSubstr("is one value"));
+}
+
 TEST(OverrideTest, AMemberOfAOneofReplacesTheOtherAsAWhole) {
   proto::Policy policy;
   policy.mutable_orca()->set_max_bs(3);

@@ -1,0 +1,174 @@
+#include "config/policy_file.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "config/policy_library.h"
+#include "core/input_error.h"
+#include "core/printable.h"
+
+namespace twin {
+namespace {
+
+constexpr std::string_view kLibraryEnding = ".so";
+constexpr std::string_view kPythonEnding = ".py";
+
+[[noreturn]] void RefuseFile(const PolicyFile& file, const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, "policy.own.path",
+                   fmt::format("{}: {}", file.path, what));
+}
+
+PolicyLoader& PythonLoader() {
+  static PolicyLoader loader;
+  return loader;
+}
+
+// One line, as exceptions of a policy may have several.
+std::string OneLine(const std::string& text) { return Printable(text, kMessageBytesMax); }
+
+// The state of a file: a library that is loaded stays as it was when its file changes.
+struct FileState {
+  ino_t inode = 0;
+  off_t bytes = 0;
+  timespec changed{};
+
+  bool operator==(const FileState& other) const {
+    return inode == other.inode && bytes == other.bytes && changed.tv_sec == other.changed.tv_sec &&
+           changed.tv_nsec == other.changed.tv_nsec;
+  }
+};
+
+FileState StateOf(const PolicyFile& file) {
+  struct stat found {};
+  if (stat(file.path.c_str(), &found) != 0) RefuseFile(file, "no such file");
+  return {found.st_ino, found.st_size, found.st_mtim};
+}
+
+template <class Function>
+Function* Symbol(void* library, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+// The function of the library that makes policies. Libraries stay loaded until the process ends.
+MakePolicyFunction* OpenLibrary(const PolicyFile& file) {
+  struct Opened {
+    FileState state;
+    MakePolicyFunction* make = nullptr;
+  };
+  static std::mutex mutex;
+  static std::map<std::string, Opened> libraries;
+  const std::lock_guard lock(mutex);
+  const FileState state = StateOf(file);
+  if (const auto found = libraries.find(file.path); found != libraries.end()) {
+    if (found->second.state == state) return found->second.make;
+    RefuseFile(file, "was changed since this process loaded it; allowed: a new process");
+  }
+  void* const library = dlopen(file.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    RefuseFile(file, fmt::format("cannot be loaded: {}", OneLine(dlerror())));
+  }
+  auto* const abi = Symbol<PolicyAbiFunction>(library, kPolicyAbiSymbol);
+  auto* const make = Symbol<MakePolicyFunction>(library, kMakePolicySymbol);
+  if (abi == nullptr || make == nullptr) {
+    RefuseFile(file, fmt::format("has no symbol {}; allowed: a library with TWIN_POLICY(CLASS) of "
+                                 "config/policy_library.h in one of its sources",
+                                 abi == nullptr ? kPolicyAbiSymbol : kMakePolicySymbol));
+  }
+  if (std::strcmp(abi(), kPolicyAbi) != 0) {
+    RefuseFile(file,
+               fmt::format("was compiled for another twinserve (scheduler {}; this one is {}); "
+                           "allowed: a library compiled against this one's headers",
+                           OneLine(abi()), kPolicyAbi));
+  }
+  libraries[file.path] = {state, make};
+  return make;
+}
+
+std::unique_ptr<Policy> MakeOfLibrary(MakePolicyFunction* make, const PolicyFile& file,
+                                      const KvPoolConfig& kv) {
+  const PolicyParameters parameters(file.parameters);
+  std::unique_ptr<Policy> policy;
+  try {
+    policy.reset(make(parameters, kv));
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& error) {
+    RefuseFile(file, fmt::format("the policy cannot be made: {}", OneLine(error.what())));
+  }
+  if (policy == nullptr) RefuseFile(file, "the policy cannot be made: twin_make_policy gave null");
+  parameters.RequireAllKnown();
+  return policy;
+}
+
+std::shared_ptr<const OwnPolicy> LoadLibrary(const PolicyFile& file) {
+  if (file.class_name) {
+    throw InputError(InputError::Kind::kUsage, "policy.own.class",
+                     "is of a file of Python; allowed with a shared library: none, it has one "
+                     "policy");
+  }
+  MakePolicyFunction* const make = OpenLibrary(file);
+  constexpr KvPoolConfig kSome{.blocks = 1024};
+  const std::unique_ptr<Policy> probe = MakeOfLibrary(make, file, kSome);
+  auto own = std::make_shared<OwnPolicy>();
+  own->traits = probe->traits();
+  own->name = own->traits.name.empty() ? NameOf(file) : std::string(own->traits.name);
+  own->traits.name = own->name;
+  own->make = [make, file](const KvPoolConfig& kv) { return MakeOfLibrary(make, file, kv); };
+  return own;
+}
+
+}  // namespace
+
+void SetPythonPolicyLoader(PolicyLoader loader) { PythonLoader() = std::move(loader); }
+
+std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file) {
+  if (file.path.empty()) {
+    throw InputError(InputError::Kind::kUsage, "policy.own.path",
+                     "is missing; allowed: a shared library (.so) or a file of Python (.py)");
+  }
+  (void)StateOf(file);
+  if (file.path.ends_with(kLibraryEnding)) return LoadLibrary(file);
+  if (!file.path.ends_with(kPythonEnding)) {
+    RefuseFile(file, "is no policy; allowed: a shared library (.so) or a file of Python (.py)");
+  }
+  if (PythonLoader()) return PythonLoader()(file);
+  RefuseFile(file,
+             "is a policy in Python, which this program cannot run; allowed: the command "
+             "twinserve of the Python package (pip install), or a shared library (.so)");
+}
+
+std::string PolicyChange(std::string_view asked) {
+  const std::size_t colon = asked.rfind(':');
+  const std::string_view path = asked.substr(0, colon);
+  const bool has_class = colon != std::string_view::npos && path.ends_with(kPythonEnding);
+  const std::string_view file = has_class ? path : asked;
+  if (!file.ends_with(kLibraryEnding) && !file.ends_with(kPythonEnding)) {
+    return fmt::format("policy={}", asked);
+  }
+  const auto quoted = [](std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') result += '\\';
+      result += c;
+    }
+    return result + "\"";
+  };
+  return fmt::format("policy=own {{ path: {} {}}}", quoted(file),
+                     has_class ? fmt::format("class: {} ", quoted(asked.substr(colon + 1))) : "");
+}
+
+std::string NameOf(const PolicyFile& file) {
+  if (file.class_name) return *file.class_name;
+  const std::string stem = std::filesystem::path(file.path).stem().string();
+  return stem.starts_with("lib") ? stem.substr(3) : stem;
+}
+
+}  // namespace twin

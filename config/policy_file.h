@@ -1,0 +1,46 @@
+// A policy that an experiment names by its file (policy.own), and how it is loaded.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sched/policy/own_policy.h"
+#include "sched/policy/policy_parameters.h"
+
+namespace twin {
+
+struct PolicyFile {
+  std::string path;
+  std::optional<std::string> class_name;  // in a file of Python
+  std::vector<PolicyParameter> parameters;
+
+  bool operator==(const PolicyFile&) const = default;
+};
+
+// Makes policies of a file of Python. Throws InputError (usage).
+using PolicyLoader = std::function<std::shared_ptr<const OwnPolicy>(const PolicyFile&)>;
+
+// The loader of .py files in this process. Called once, before any policy is loaded; without it,
+// such files are refused.
+void SetPythonPolicyLoader(PolicyLoader loader);
+
+// Runs code of the file. Loading a shared library again gives the library as it was; one that was
+// changed since is refused. Throws InputError (usage) with the field: a file that is missing or of
+// another kind, a library without the symbols of config/policy_library.h or of another build, a
+// policy that cannot be made, parameters that it does not have.
+std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file);
+
+// The change of an experiment, as --set takes it, that names the policy of `--policy asked`: the
+// name of a policy of the registry, a shared library, or a file of Python with an optional class
+// behind a colon.
+std::string PolicyChange(std::string_view asked);
+
+// The name of a policy file for people: its class, else the name of the file without a leading
+// `lib`.
+std::string NameOf(const PolicyFile& file);
+
+}  // namespace twin
