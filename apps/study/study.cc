@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "apps/study/derived_columns.h"
@@ -12,6 +13,7 @@
 #include "core/hash.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
+#include "run/many/forked_runs.h"
 
 namespace twin::run {
 namespace {
@@ -201,6 +203,29 @@ ExperimentConfig Study::ConfigOf(std::size_t point) const {
   }
   changes.push_back(fmt::format("seed={}", first_seed_));
   return bases_[BaseOf(point)].With(changes, config_.folder);
+}
+
+std::function<int()> Study::Fork() const {
+  // Points with equal policies have equal answers.
+  std::vector<std::size_t> of_policy;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const std::string& column = columns_[i];
+    const bool chooses = column == "base" || column == "policy" || column == "policy.own.path";
+    if (chooses) of_policy.push_back(i);
+  }
+  const std::size_t last = of_policy.empty() ? 1 : points_;
+  std::set<std::vector<std::string>> seen;
+  for (std::size_t point = 0; point < last; ++point) {
+    const std::vector<std::string> all = ValuesOf(point);
+    std::vector<std::string> policy;
+    for (const std::size_t i : of_policy) policy.push_back(all[i]);
+    if (!seen.insert(policy).second) continue;
+    try {
+      if (auto fork = ForkOf(ConfigOf(point))) return fork;
+    } catch (const InputError&) {  // becomes the error of the point's rows
+    }
+  }
+  return nullptr;
 }
 
 bool Study::KeepsRuns(std::size_t point) const {

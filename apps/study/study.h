@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,6 +63,10 @@ class Study {
   // The point's experiment, with the seed of replication 0. Throws InputError if the experiment
   // is not valid.
   [[nodiscard]] ExperimentConfig ConfigOf(std::size_t point) const;
+
+  // How the process splits for the runs; null if all can share it (run/many/forked_runs.h). Loads
+  // the policy files of the points.
+  [[nodiscard]] std::function<int()> Fork() const;
 
   // Whether the point's runs keep run directories.
   [[nodiscard]] bool KeepsRuns(std::size_t point) const;

@@ -6,12 +6,17 @@
 #include <unordered_map>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "apps/study/point_runner.h"
 #include "run/many/distinct_reports.h"
+#include "run/many/forked_runs.h"
 #include "run/many/parallel_runs.h"
 
 namespace twin::run {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // Divides rows into pieces that one thread runs: single rows, or, where the warm-up of a point is
 // to be found from all its runs, all rows of a point.
@@ -64,6 +69,42 @@ class FinishedRows {
   std::unordered_map<std::size_t, std::vector<StudyRow>> rows_;
 };
 
+// Rows as bytes, and back.
+std::string Packed(const std::vector<StudyRow>& rows) {
+  Json json = Json::array();
+  for (const StudyRow& row : rows) {
+    Json summary = Json::array();
+    for (const SummaryEntry& entry : row.summary.entries()) {
+      std::visit([&](const auto& value) { summary.push_back({entry.name, value}); }, entry.value);
+    }
+    json.push_back({row.id.point, row.id.replication, row.seed, row.error, row.wall_seconds,
+                    std::move(summary)});
+  }
+  const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
+  return {bytes.begin(), bytes.end()};
+}
+
+SummaryValue ValueOf(const Json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_number_float()) return json.get<double>();
+  return json.get<std::int64_t>();
+}
+
+std::vector<StudyRow> Unpacked(const std::string& bytes) {
+  std::vector<StudyRow> rows;
+  for (const Json& json : Json::from_msgpack(bytes)) {
+    StudyRow& row = rows.emplace_back();
+    row.id = {json[0].get<std::size_t>(), json[1].get<std::uint32_t>()};
+    row.seed = json[2].get<std::uint64_t>();
+    row.error = json[3].get<std::string>();
+    row.wall_seconds = json[4].get<double>();
+    for (const Json& entry : json[5]) {
+      row.summary.Set(entry[0].get<std::string>(), ValueOf(entry[1]));
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::filesystem::path RunFolderOf(const std::filesystem::path& runs_folder, const StudyRowId& row) {
@@ -76,19 +117,27 @@ void RunStudy(const Study& study, std::span<const std::size_t> rows, const Study
   const Pieces pieces(study, rows);
   PointRunner runner(study, options, static_cast<std::size_t>(jobs));
   DistinctReports reports(control);
-  FinishedRows finished;
   std::size_t done = 0;
-  RunInParallel(
-      pieces.size(), jobs, reports,
-      [&](std::size_t i, RunControl& inner) {
-        finished.Put(i, runner.Run(pieces.PointOfPiece(i), pieces.ReplicationsOf(i), inner));
-      },
-      [&](std::size_t i) {
-        const std::vector<StudyRow> made = finished.Take(i);
-        for (const StudyRow& row : made) on_row(row);
-        done += made.size();
-        control.OnProgress("runs", done, rows.size());
-      });
+  const auto run = [&](std::size_t i, RunControl& inner) {
+    return runner.Run(pieces.PointOfPiece(i), pieces.ReplicationsOf(i), inner);
+  };
+  const auto collect = [&](const std::vector<StudyRow>& made) {
+    for (const StudyRow& row : made) on_row(row);
+    done += made.size();
+    control.OnProgress("runs", done, rows.size());
+  };
+  if (const auto fork = options.may_fork ? study.Fork() : nullptr) {
+    RunInProcesses(
+        pieces.size(), jobs, reports, fork,
+        [&](std::size_t i, RunControl& inner) { return Packed(run(i, inner)); },
+        [&](std::size_t /*i*/, const std::string& bytes) { collect(Unpacked(bytes)); });
+  } else {
+    FinishedRows finished;
+    RunInParallel(
+        pieces.size(), jobs, reports,
+        [&](std::size_t i, RunControl& inner) { finished.Put(i, run(i, inner)); },
+        [&](std::size_t i) { collect(finished.Take(i)); });
+  }
   control.OnProgressEnd();
   reports.Finish();
 }

@@ -35,12 +35,15 @@ struct StudyRunOptions {
   // of the configurations as they are, without a warm-up that mser5 found.
   std::filesystem::path runs_folder;
   std::vector<std::string> command_line;  // for their provenance.json
+  // False: runs stay in this process whatever their policy, as in a worker of a cluster.
+  bool may_fork = true;
 };
 
 // The run directory of a row.
 std::filesystem::path RunFolderOf(const std::filesystem::path& runs_folder, const StudyRowId& row);
 
-// Runs the rows (indices of Study::RowAt) on up to `jobs` threads and hands each finished one to
+// Runs the rows (indices of Study::RowAt) on up to `jobs` threads, or in as many processes where a
+// policy wants that (Study::Fork), and hands each finished one to
 // `on_row`, in the order in which they finish. Rows depend neither on that order nor on the number
 // of threads. A run that fails is a row with its error. Warnings and notes of runs are passed on to
 // `control`, each text once (distinct_reports.h).

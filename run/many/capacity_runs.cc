@@ -8,8 +8,11 @@
 #include <numeric>
 #include <optional>
 
+#include <nlohmann/json.hpp>
+
 #include "core/input_error.h"
 #include "core/number_text.h"
+#include "run/many/forked_runs.h"
 #include "run/many/parallel_runs.h"
 #include "run/simulation.h"
 
@@ -32,6 +35,21 @@ std::string ValueText(double x, bool whole) {
   return whole ? std::to_string(std::llround(x)) : RoundedText(x, kValueDigits);
 }
 
+using Json = nlohmann::ordered_json;
+
+std::string Packed(const Json& json) {
+  const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
+  return {bytes.begin(), bytes.end()};
+}
+
+Json JsonOf(const CapacityRun& run) { return {run.values, run.arrived, run.saturated}; }
+
+CapacityRun RunOf(const Json& json) {
+  return {.values = json[0].get<std::vector<double>>(),
+          .arrived = json[1].get<std::int64_t>(),
+          .saturated = json[2].get<bool>()};
+}
+
 }  // namespace
 
 CapacityRuns::CapacityRuns(const ExperimentTemplate& experiment, const CapacityQuestion& question,
@@ -42,7 +60,9 @@ CapacityRuns::CapacityRuns(const ExperimentTemplate& experiment, const CapacityQ
       whole_(TakesIntegers(question.path)),
       made_(question.replications),
       counts_(question.replications) {
-  own_requests_ = DeploymentAt(Rounded(question.from)).config.workload.requests;
+  const Deployment first = DeploymentAt(Rounded(question.from));
+  fork_ = ForkOf(first.config);
+  own_requests_ = first.config.workload.requests;
   requests_ = own_requests_;
 }
 
@@ -123,15 +143,28 @@ void CapacityRuns::Run(double x, std::size_t seeds) {
   }
   if (missing.empty()) return;
   const Deployment deployment = DeploymentAt(x);
-  RunInParallel(
-      missing.size(), question_.jobs, control_,
-      [&](std::size_t i, RunControl& stop) {
-        made_[missing[i]][x] = Measure(deployment, missing[i], stop);
-      },
-      [&](std::size_t i) {
-        ++counts_[missing[i]];
-        control_.OnProgress("capacity: runs", static_cast<std::uint64_t>(runs()), 0);
-      });
+  const auto count = [&](std::size_t i) {
+    ++counts_[missing[i]];
+    control_.OnProgress("capacity: runs", static_cast<std::uint64_t>(runs()), 0);
+  };
+  if (fork_ != nullptr) {
+    RunInProcesses(
+        missing.size(), question_.jobs, control_, fork_,
+        [&](std::size_t i, RunControl& inner) {
+          return Packed(JsonOf(Measure(deployment, missing[i], inner)));
+        },
+        [&](std::size_t i, const std::string& bytes) {
+          made_[missing[i]][x] = RunOf(Json::from_msgpack(bytes));
+          count(i);
+        });
+  } else {
+    RunInParallel(
+        missing.size(), question_.jobs, control_,
+        [&](std::size_t i, RunControl& stop) {
+          made_[missing[i]][x] = Measure(deployment, missing[i], stop);
+        },
+        count);
+  }
   if (control_.StopRequested()) throw SearchStopped{};
 }
 
@@ -141,6 +174,18 @@ const std::vector<double>& CapacityRuns::Values(double x, std::size_t seed, RunC
   if (found != made_[seed].end()) return found->second.values;
   ++counts_[seed];
   return (made_[seed][x] = Measure(DeploymentAt(x), seed, control)).values;
+}
+
+std::string CapacityRuns::BytesOf(std::size_t seed) const {
+  Json runs = Json::array();
+  for (const auto& [x, run] : made_[seed]) runs.push_back({x, JsonOf(run)});
+  return Packed({counts_[seed], runs});
+}
+
+void CapacityRuns::SetBytes(std::size_t seed, const std::string& bytes) {
+  const Json json = Json::from_msgpack(bytes);
+  counts_[seed] = json[0].get<std::int64_t>();
+  for (const Json& run : json[1]) made_[seed][run[0].get<double>()] = RunOf(run[1]);
 }
 
 std::int64_t CapacityRuns::runs() const {

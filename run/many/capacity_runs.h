@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "run/deployment.h"
@@ -59,6 +61,12 @@ class CapacityRuns {
   // Whether the run was made.
   [[nodiscard]] bool Has(double x, std::size_t seed) const { return made_[seed].contains(x); }
 
+  // How the process splits for these runs; null if they share it (forked_runs.h).
+  [[nodiscard]] const std::function<int()>& fork() const { return fork_; }
+  // All runs of a seed, as a child process hands them to this one, which sets them.
+  [[nodiscard]] std::string BytesOf(std::size_t seed) const;
+  void SetBytes(std::size_t seed, const std::string& bytes);
+
   // REQUIRES: no call of Values() is going on.
   [[nodiscard]] std::int64_t runs() const;
 
@@ -72,6 +80,7 @@ class CapacityRuns {
   RunControl& control_;
   CostCache costs_;
   const bool whole_;
+  std::function<int()> fork_;
   std::int64_t own_requests_ = 0;
   std::int64_t requests_ = 0;
   std::vector<std::map<double, CapacityRun>> made_;  // by seed, then x

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/check.h"
+#include "run/many/forked_runs.h"
 #include "run/many/parallel_runs.h"
 
 namespace twin::run {
@@ -280,10 +281,24 @@ CapacitySearch::Root CapacitySearch::RootOf(std::size_t seed, RunControl& contro
 // cut values would make the interval too narrow.
 void CapacitySearch::FindRoots() {
   std::vector<Root> roots(question_.replications);
-  RunInParallel(
-      roots.size(), question_.jobs, control_,
-      [&](std::size_t seed, RunControl& stop) { roots[seed] = RootOf(seed, stop); },
-      [](std::size_t) {});
+  if (runs_.fork() != nullptr) {
+    // The runs come back; the root is then found without making any.
+    RunInProcesses(
+        roots.size(), question_.jobs, control_, runs_.fork(),
+        [&](std::size_t seed, RunControl& inner) {
+          (void)RootOf(seed, inner);
+          return runs_.BytesOf(seed);
+        },
+        [&](std::size_t seed, const std::string& bytes) {
+          runs_.SetBytes(seed, bytes);
+          roots[seed] = RootOf(seed, control_);
+        });
+  } else {
+    RunInParallel(
+        roots.size(), question_.jobs, control_,
+        [&](std::size_t seed, RunControl& stop) { roots[seed] = RootOf(seed, stop); },
+        [](std::size_t) {});
+  }
   if (control_.StopRequested()) throw SearchStopped{};
   for (const Root& root : roots) {
     found_.roots.push_back(root.value);

@@ -23,6 +23,9 @@ struct OwnPolicy {
   PolicyTraits traits;  // their `name` and `memory_rule` must outlive every use of this object
   // A fresh policy for one engine. The policy's traits are `traits`.
   std::function<std::unique_ptr<Policy>(const KvPoolConfig&)> make;
+  // Splits the process as fork() does, for policies whose runs cannot go on side by side in one
+  // process (the lock of an interpreter). Null: they can.
+  std::function<int()> fork = nullptr;
 };
 
 }  // namespace twin
