@@ -52,6 +52,7 @@ NB_MODULE(_native, module) {
   module.attr("PolicyError") = policy_error;
   const nb::exception<twin::InvariantViolation> violation(module, "InvariantViolation",
                                                           policy_error);
+  twin::python::SetPolicyLoader(policy_error);
   twin::python::BindCommandLine(module);
   twin::python::BindPolicy(module);
   twin::python::BindRuns(module, policy_error);

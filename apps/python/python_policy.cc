@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
+#include <unistd.h>
 
 #include <exception>
 #include <utility>
 
 #include "apps/python/policy_step.h"
+#include "core/input_error.h"
+#include "core/printable.h"
 
 namespace twin::python {
 namespace {
@@ -65,6 +68,20 @@ class Attributes {
   const nb::object& error_;
 };
 
+// The line of a policy's code at which the exception arose: " (fair.py, line 12)"; empty if there
+// is none.
+std::string PlaceOf(const nb::python_error& raised) {
+  std::string place;
+  for (nb::object at = raised.traceback(); at.is_valid() && !at.is_none();
+       at = at.attr("tb_next")) {
+    const std::string file = TextOf(at.attr("tb_frame").attr("f_code").attr("co_filename"));
+    if (file.ends_with("/twinserve/policy.py")) continue;  // the base class
+    place = fmt::format(" ({}, line {})", file.substr(file.rfind('/') + 1),
+                        TextOf(at.attr("tb_lineno")));
+  }
+  return place;
+}
+
 // A reference that any thread may drop.
 std::shared_ptr<const nb::object> SharedObject(nb::object object) {
   return {new nb::object(std::move(object)), [](const nb::object* held) {
@@ -92,16 +109,23 @@ auto PythonPolicy::Guard(const char* method, Call call) const {
   try {
     return call();
   } catch (nb::python_error& raised) {
-    const std::string type = TextOf(raised.type().attr("__name__"));
-    const std::string text = TextOf(raised.value());
-    nb::raise_from(raised, error_, "policy %s: %s() failed in step %llu: %s: %s",
-                   std::string(scope_->traits.name).c_str(), method,
-                   static_cast<unsigned long long>(step_number_), type.c_str(), text.c_str());
+    const std::string text =
+        fmt::format("policy {}: {}() failed in step {}: {}: {}", scope_->traits.name, method,
+                    step_number_, TextOf(raised.type().attr("__name__")), TextOf(raised.value()));
+    const std::string line = Printable(text, kMessageBytesMax) + PlaceOf(raised);
+    try {
+      nb::raise_from(raised, error_, "%s", text.c_str());
+    } catch (const nb::python_error& chained) {
+      throw PythonPolicyFailure(line, nb::borrow(chained.value()));
+    }
   } catch (const std::exception& failed) {
-    RaisePolicyError(error_, fmt::format("policy {}: {}() failed in step {}: {}",
-                                         scope_->traits.name, method, step_number_, failed.what()));
+    throw PolicyFailure(fmt::format("policy {}: {}() failed in step {}: {}", scope_->traits.name,
+                                    method, step_number_, failed.what()));
   }
 }
+
+PythonPolicyFailure::PythonPolicyFailure(const std::string& text, nb::object raised)
+    : PolicyFailure(text), raised_(SharedObject(std::move(raised))) {}
 
 PythonPolicy::PythonPolicy(nb::object policy, nb::object error, PolicyTraits traits,
                            const KvPoolConfig& kv)
@@ -185,7 +209,29 @@ TimePoint PythonPolicy::WakeAt() const {
   });
 }
 
-std::shared_ptr<const OwnPolicy> OwnPolicyOf(nb::object policy, nb::object error) {
+namespace {
+
+// Splits the process while no other thread can be in the interpreter.
+int ForkInterpreter() {
+  const nb::gil_scoped_acquire lock;
+  const nb::object out = nb::module_::import_("sys").attr("stdout");
+  const bool writes = nb::hasattr(out, "flush") && nb::hasattr(out, "reconfigure");
+  if (writes) out.attr("flush")();  // else the child writes it, too
+  PyOS_BeforeFork();
+  const int process = fork();
+  if (process != 0) {
+    PyOS_AfterFork_Parent();
+    return process;
+  }
+  PyOS_AfterFork_Child();
+  // The child ends without the interpreter's knowledge.
+  if (writes) out.attr("reconfigure")(nb::arg("line_buffering") = true);
+  return process;
+}
+
+// `policy` is a twinserve.Policy; `make`, if not None, makes further ones for the engines, which
+// else share it. Throws as OwnPolicyOf().
+std::shared_ptr<OwnPolicy> MakeOwnPolicy(nb::object policy, nb::object make, nb::object error) {
   auto result = std::make_shared<OwnPolicy>();
   result->name = TypeNameOf(policy);
   const Attributes attributes(policy, error);
@@ -201,12 +247,58 @@ std::shared_ptr<const OwnPolicy> OwnPolicyOf(nb::object policy, nb::object error
   traits.reads_predictions = attributes.Flag("reads_predictions");
   if (traits.swaps_to_host) traits.memory_rule = "vllm_v0";  // the rule that has swap space
   result->make = [shared = SharedObject(std::move(policy)),
+                  shared_make = SharedObject(std::move(make)),
                   shared_error = SharedObject(std::move(error)),
                   traits](const KvPoolConfig& kv) -> std::unique_ptr<Policy> {
     const nb::gil_scoped_acquire lock;
-    return std::make_unique<PythonPolicy>(*shared, *shared_error, traits, kv);
+    nb::object of_engine = shared_make->is_none() ? *shared : (*shared_make)();
+    return std::make_unique<PythonPolicy>(std::move(of_engine), *shared_error, traits, kv);
   };
   return result;
+}
+
+std::shared_ptr<const OwnPolicy> LoadPythonPolicy(const PolicyFile& file, const nb::object& error) {
+  const nb::gil_scoped_acquire lock;
+  nb::list parameters;
+  for (const PolicyParameter& parameter : file.parameters) {
+    parameters.append(nb::make_tuple(parameter.name, parameter.value));
+  }
+  nb::object class_name = nb::none();
+  if (file.class_name) class_name = nb::cast(*file.class_name);
+  try {
+    const nb::object load = nb::module_::import_("twinserve._policy_file").attr("load");
+    const nb::object loaded = load(file.path, class_name, parameters);
+    const nb::object make = loaded[1];
+    const std::shared_ptr<OwnPolicy> own = MakeOwnPolicy(make(), make, error);
+    own->fork = ForkInterpreter;
+    return own;
+  } catch (const nb::python_error& raised) {
+    if (raised.matches(PyExc_KeyboardInterrupt)) throw;
+    throw InputError(InputError::Kind::kUsage, "", TextOf(raised.value()));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const OwnPolicy> OwnPolicyOf(nb::object policy, nb::object error) {
+  return MakeOwnPolicy(std::move(policy), nb::none(), std::move(error));
+}
+
+void SetPolicyLoader(const nb::object& policy_error) {
+  // Kept to the end of the process.
+  auto* const error = new nb::object(policy_error);
+  SetPythonPolicyLoader([error](const PolicyFile& file) { return LoadPythonPolicy(file, *error); });
+  nb::register_exception_translator(
+      [](const std::exception_ptr& thrown, void* payload) {
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const PythonPolicyFailure& failure) {
+          PyErr_SetObject(failure.raised().type().ptr(), failure.raised().ptr());
+        } catch (const PolicyFailure& failure) {
+          PyErr_SetString(static_cast<nb::object*>(payload)->ptr(), failure.what());
+        }
+      },
+      error);
 }
 
 }  // namespace twin::python

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "config/policy_file.h"
 #include "core/id_window.h"
 #include "sched/policy/own_policy.h"
 #include "sched/step_builder.h"
@@ -37,9 +38,20 @@ struct PolicyRequest {
   [[nodiscard]] const Sequence& sequence() const;
 };
 
+// An exception in a policy. Python gets the twinserve.PolicyError that it holds, whose cause is the
+// exception; the text says the same in one line.
+class PythonPolicyFailure final : public PolicyFailure {
+ public:
+  // REQUIRES: the interpreter lock.
+  PythonPolicyFailure(const std::string& text, nanobind::object raised);
+  [[nodiscard]] const nanobind::object& raised() const { return *raised_; }
+
+ private:
+  std::shared_ptr<const nanobind::object> raised_;
+};
+
 // A Python object as a policy of the engine. Every call holds the interpreter lock. An exception in
-// Python becomes twinserve.PolicyError with the exception as its cause; a result of another type
-// becomes one that names the method.
+// Python becomes a PythonPolicyFailure; a result of another type becomes one that names the method.
 class PythonPolicy final : public Policy {
  public:
   // `policy` is a twinserve.Policy that no other run uses. `error` is twinserve.PolicyError.
@@ -74,7 +86,11 @@ class PythonPolicy final : public Policy {
 // Throws nanobind::python_error, a PolicyError that names the attribute, if one has another type.
 std::shared_ptr<const OwnPolicy> OwnPolicyOf(nanobind::object policy, nanobind::object error);
 
-// Adds Request and Step to the module.
+// Lets experiments name policies in files of Python, and failures of policies reach Python.
+// `policy_error` is twinserve.PolicyError. Called once.
+void SetPolicyLoader(const nanobind::object& policy_error);
+
+// Adds Request, Step and policy_change to the module.
 void BindPolicy(nanobind::module_& module);
 
 }  // namespace twin::python

@@ -180,11 +180,10 @@ nb::dict Replay(const std::string& run_dir, std::shared_ptr<const OwnPolicy> own
     throw InputError(InputError::Kind::kUsage, run_dir,
                      "has no record.pb; allowed: a run directory made with outputs.record");
   }
-  const bool runs_python = own_policy != nullptr;
   std::optional<run::ReplayResult> result;
   std::uint64_t recorded = 0;
   ReportingControl control;
-  RunInBackground(control, nb::none(), runs_python, [&] {
+  RunInBackground(control, nb::none(), true, [&] {
     RecordReader reader(file);
     const RecordHeader& header = reader.header();
     ExperimentConfig config = ParseExperiment(header.config, file.string() + ": config", path);

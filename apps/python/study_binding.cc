@@ -84,7 +84,7 @@ nb::tuple Capacity(const std::vector<Source>& sources, const std::vector<std::st
                    const std::string& until, const nb::object& progress) {
   run::CapacityAnswer answer;
   ReportingControl control;
-  RunInBackground(control, progress, false, [&] {
+  RunInBackground(control, progress, true, [&] {
     question.bounds = run::ParseBounds(until);
     std::vector<ExperimentTemplate> experiments;
     for (std::size_t i = 0; i < sources.size(); ++i) {

@@ -66,8 +66,9 @@ nb::tuple RunRows(const run::Study& study, const std::vector<std::size_t>& rows,
   }
   std::vector<run::StudyRow> made;
   ReportingControl control;
-  RunInBackground(control, nb::none(), false, [&] {
-    run::RunStudy(study, rows, {.jobs = jobs, .runs_folder = {}, .command_line = {}}, control,
+  RunInBackground(control, nb::none(), true, [&] {
+    run::RunStudy(study, rows,
+                  {.jobs = jobs, .runs_folder = {}, .command_line = {}, .may_fork = false}, control,
                   [&made](const run::StudyRow& row) { made.push_back(row); });
   });
   nb::list dicts;
@@ -108,7 +109,7 @@ nb::tuple Sweep(const run::Study& study, const std::string& out, int jobs, bool 
                 const nb::object& progress) {
   run::SweepOutcome outcome;
   ReportingControl control;
-  RunInBackground(control, progress, false, [&] {
+  RunInBackground(control, progress, true, [&] {
     outcome = run::RunSweep(study, out,
                             {.jobs = jobs,
                              .command_line = {"python", "twinserve.sweep"},

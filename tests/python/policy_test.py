@@ -225,7 +225,7 @@ def test_a_request_that_left_cannot_be_used(tiny):
         twinserve.run(tiny, policy=Late)
 
 
-@pytest.mark.parametrize("policy", [3, dict, "vllm_v1"])
+@pytest.mark.parametrize("policy", [3, dict])
 def test_what_is_no_policy_is_refused(tiny, policy):
     with pytest.raises(twinserve.InputError, match="policy: is"):
         twinserve.run(tiny, policy=policy)

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from twinserve import _extras, _native
-from twinserve.policy import Policy, made_policy
+from twinserve.policy import Policy, PolicyFile, made_policy, policy_changes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     *,
-    policy: Policy | Callable[[], Policy] | None = None,
+    policy: Policy | Callable[[], Policy] | PolicyFile | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Run:
     """Runs one experiment in the world that it names and returns its results.
@@ -48,7 +48,8 @@ def run(
                 None clears the field. {"workload.requests": 500, "policy.vllm_v1.max_num_seqs": 64}
     out         also writes this run directory; the tables are then read from it when asked for
     policy      a twinserve.Policy that decides in place of the experiment's, or a function or class
-                without arguments that makes one
+                without arguments that makes one; or what --policy takes: "fair.py:Fair",
+                "libfair.so", or the name of a policy
     progress    called as progress(what, done, total) about 20 times a second; a total of 0 is
                 unknown
 
@@ -58,6 +59,9 @@ def run(
     Raises InputError, PolicyError (with a policy of the caller), RuntimeError, OSError.
     """
     text, is_text = source_of(experiment)
+    changes = changes_of(overrides)
+    if isinstance(policy, (str, os.PathLike)):
+        changes, policy = [*policy_changes(policy), *changes], None
     scratch: list[str] = []
 
     def make_directory() -> str:
@@ -67,7 +71,7 @@ def run(
 
     try:
         native = _native.run(
-            text, is_text, changes_of(overrides),
+            text, is_text, changes,
             os.fspath(out) if out is not None else make_directory, made_policy(policy), progress)
     except BaseException:
         for folder in scratch:
@@ -106,7 +110,8 @@ def replay(run_dir: str | os.PathLike[str],
            policy: Policy | Callable[[], Policy] | None = None) -> Replay:
     """Runs the scheduler again on a recorded run and compares every plan.
 
-    `policy`: decides in place of the one that the run's experiment names.
+    `policy`: decides in place of the one that the run's experiment names; a policy that it names by
+    its file is found without.
     Raises InputError, PolicyError.
     """
     return Replay(**_native.replay(os.fspath(run_dir), made_policy(policy)))

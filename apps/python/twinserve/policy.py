@@ -1,9 +1,10 @@
 """The base class of scheduling policies written in Python."""
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
-from twinserve._native import InputError, Request, Step
+from twinserve._native import InputError, Request, Step, policy_change
 
 
 class Policy:
@@ -88,12 +89,25 @@ class Policy:
         return None
 
 
+PolicyFile = str | os.PathLike[str]
+
+
 def made_policy(policy: Policy | Callable[[], Policy] | None) -> Policy | None:
     """The policy itself, or what the function or class makes."""
     if policy is None or isinstance(policy, Policy):
         return policy
     made = policy() if callable(policy) else policy
     if not isinstance(made, Policy):
-        raise InputError(f"policy: is {made!r}; allowed: a twinserve.Policy, or a function or "
-                         "class without arguments that makes one")
+        raise InputError(f"policy: is {made!r}; allowed: a twinserve.Policy, a function or class "
+                         "without arguments that makes one, or what --policy takes")
     return made
+
+
+def policy_changes(policy: PolicyFile | None) -> list[str]:
+    """The change, in the form of --set, that names a policy as --policy does."""
+    if policy is None:
+        return []
+    if not isinstance(policy, (str, os.PathLike)):
+        raise InputError(f"policy: is {policy!r}; allowed in studies: what --policy takes, such as "
+                         '"fair.py:Fair": a class is known to this process alone')
+    return [policy_change(os.fspath(policy))]

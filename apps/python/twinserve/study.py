@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from twinserve import _extras, _native
 from twinserve.cluster import run_missing
 from twinserve.experiment import RunWarning, changes_of, report, source_of
+from twinserve.policy import PolicyFile, policy_changes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,8 @@ Progress = Callable[[str, int, int], None]
 
 
 def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str | None = None, *,
-          overrides: Mapping[str, Any] | None = None, out: str | os.PathLike[str] | None = None,
+          policy: PolicyFile | None = None, overrides: Mapping[str, Any] | None = None,
+          out: str | os.PathLike[str] | None = None,
           accept_other_build: bool = False, progress: Progress | None = None) -> pd.DataFrame:
     """Runs all points of a study (docs/studies.md), several at a time.
 
@@ -32,6 +34,9 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
                on this machine and ended afterwards; or the address of a cluster. Its nodes need
                twinserve in the same build and the study's files at the same paths. Nodes may be
                lost on the way; results are those of one process
+    policy     decides in place of the experiments' policies, as --policy takes it: "fair.py:Fair",
+               "libfair.so", or the name of a policy. Runs of a policy in Python are processes, so
+               that several use several cores
     overrides  changes to every experiment, as in run()
     out        a folder for results.csv, summary.csv, timing.csv and study.json, and, where pyarrow
                is installed, results.parquet: the table that is returned. A folder with a part of
@@ -47,7 +52,7 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
     Raises InputError, KeyboardInterrupt; ImportError if a module is missing that a cluster needs.
     """
     _require_jobs(jobs)
-    source, changes = source_of(study), changes_of(overrides)
+    source, changes = source_of(study), [*policy_changes(policy), *changes_of(overrides)]
     native = _native.Study(source, changes)
     nodes: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="twinserve-") as scratch:
@@ -92,7 +97,7 @@ def _write_parquet(frame: pd.DataFrame, path: pathlib.Path) -> None:
 
 
 def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], vary: str,
-             between: tuple[float, float], until: str, *,
+             between: tuple[float, float], until: str, *, policy: PolicyFile | None = None,
              overrides: Mapping[str, Any] | None = None, replications: int = 20,
              confidence: float = 0.95, tolerance: float = 0.01, doublings: int = 5,
              jobs: int | None = None, smallest: bool = False,
@@ -103,6 +108,7 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
     vary          field to vary, as in overrides: "workload.arrivals.rate"
     between       where to look: the bounds should hold at the first value and not at the second
     until         bounds joined by &&: "p99_ttft_ms<=1000 && p99_tpot_ms<=100"
+    policy        decides in place of the experiments' policies, as in sweep()
     overrides     changes to every experiment
     replications  seeds per value; low and high need 10
     confidence    of intervals and of the test behind low and high
@@ -138,7 +144,7 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
         if not allowed:
             raise _native.InputError(f"{name}: is {value}; allowed: see help(twinserve.capacity)")
     rows, probes, comparisons, reports = _native.capacity(
-        sources, names, changes_of(overrides), vary, (low, high), until,
+        sources, names, [*policy_changes(policy), *changes_of(overrides)], vary, (low, high), until,
         replications, confidence, tolerance, doublings, jobs or 0, smallest, progress)
     report(reports)
     frame = pd.DataFrame(rows)
