@@ -8,14 +8,12 @@
 #include <cstdint>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
 
 #include "config/servers/servers.h"
 #include "core/hash.h"
-#include "core/sha256.h"
 #include "run/version.h"
 
 namespace twin::run {
@@ -163,9 +161,6 @@ std::string ProvenanceJson(const ExperimentConfig& config, const std::string& re
     // A model may be named by its folder.
     json["inputs"].push_back(
         FileJson(input.field, fs::is_directory(path) ? path / "config.json" : path));
-    if (input.field != "policy.own.path") continue;
-    std::ifstream in(path, std::ios::binary);
-    json["inputs"].back()["sha256"] = Sha256(std::string(std::istreambuf_iterator<char>(in), {}));
   }
   for (const ServerPreset& preset : ServerPresets()) {
     if (config.system.server != preset.name) continue;

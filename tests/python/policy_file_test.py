@@ -1,6 +1,5 @@
 """Policies in files, on the command line of the package and in studies: named, hashed, several
 processes, one line for each mistake."""
-import hashlib
 import json
 import os
 import pathlib
@@ -94,7 +93,7 @@ def test_a_file_decides_as_its_class_and_the_run_directory_names_it(folder, pack
     assert f'path: "{folder}/served.py"\n    class: "Served"' in config
     inputs = json.loads((folder / "own/provenance.json").read_text())["inputs"]
     [policy] = [file for file in inputs if file["field"] == "policy.own.path"]
-    assert policy["sha256"] == hashlib.sha256(SOURCE.encode()).hexdigest()
+    assert (policy["file"], policy["bytes"], len(policy["hash"])) == ("served.py", len(SOURCE), 16)
     assert package("replay", "own").stdout.endswith("equal\n")
     assert twinserve.replay(folder / "own").equal
     (folder / "served.py").unlink()

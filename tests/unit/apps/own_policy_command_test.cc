@@ -9,6 +9,7 @@
 
 #include "config/experiment_config.h"
 #include "docs/examples/my_policy/shortest_prompt_first.h"
+#include "run/provenance.h"
 #include "run/simulation.h"
 #include "tests/unit/apps/experiment_folder.h"
 
@@ -89,7 +90,7 @@ TEST_F(OwnPolicyCommandTest, TheRunDirectoryNamesTheLibraryAndItsHashAndReplays)
     return input["field"] == "policy.own.path";
   });
   ASSERT_NE(found, provenance["inputs"].end());
-  EXPECT_EQ((*found)["sha256"].get<std::string>().size(), 64u);
+  EXPECT_EQ((*found)["hash"], run::HashOfFile(kLibrary).hex);
   const CommandOutcome replay = Run({"replay", "own"});
   EXPECT_EQ(replay.exit_code, 0) << replay.err;
   EXPECT_THAT(replay.out, EndsWith("equal\n"));
