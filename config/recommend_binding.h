@@ -46,7 +46,8 @@ void Bind(Archive& fields, RecommendConfig& config) {
                                   {{"goodput", Objective::kGoodput},
                                    {"cost", Objective::kCost},
                                    {"latency", Objective::kLatency},
-                                   {"users", Objective::kUsers}});
+                                   {"users", Objective::kUsers},
+                                   {"fleet", Objective::kFleet}});
   fields.Value("latency_metric", config.latency_metric);
   fields.Nested("settings", config.settings);
   fields.Value("max_model_len", config.max_model_len);

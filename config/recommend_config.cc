@@ -49,9 +49,15 @@ void ValidateRecommendation(const RecommendConfig& config) {
   }
   for (const OfferedHardwareConfig& hardware : config.hardware) {
     if (hardware.name.empty()) RefuseRequest(source, "hardware.name: is missing");
-    if (config.objective == Objective::kCost && !(hardware.price_per_hour > 0)) {
+    if (hardware.price_per_hour > 0) continue;
+    if (config.objective == Objective::kCost) {
       RefuseRequest(source, fmt::format("hardware.price_per_hour: is missing for {}; the objective "
                                         "cost needs it",
+                                        hardware.name));
+    }
+    if (config.objective == Objective::kFleet && config.hardware.size() > 1) {
+      RefuseRequest(source, fmt::format("hardware.price_per_hour: is missing for {}; the objective "
+                                        "fleet compares kinds of devices by their prices",
                                         hardware.name));
     }
   }
@@ -95,6 +101,8 @@ RecommendConfig ParseRecommendation(const std::string& text, const std::string& 
     workload.set_requests(kDrawnRequests);
   }
   if (message.has_slo()) *experiment.mutable_slo() = message.slo();
+  // As the load balancers that servers are put behind do; `set` may choose another kind.
+  experiment.mutable_system()->mutable_router()->set_kind(proto::Router::LEAST_REQUESTS);
   experiment.set_seed(config.seed);
   config.experiment = ExperimentTemplate::FromText(PrintText(experiment), source);
   config.experiment->Change(config.set, folder);

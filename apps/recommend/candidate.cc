@@ -150,6 +150,9 @@ std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choi
       fmt::format("system.server=\"{}\"", choice.server),
       fmt::format("system.tensor_parallel={}", choice.layout.parallelism.tensor),
       fmt::format("system.pipeline_parallel={}", choice.layout.parallelism.pipeline)};
+  if (choice.layout.prefill_replicas == 0) {
+    changes.push_back(fmt::format("system.replicas={}", choice.layout.replicas));
+  }
   AddSplit(choice.layout, hardware_, choice.hardware, changes);
   if (choice.weight_dtype)
     changes.push_back(
@@ -355,6 +358,11 @@ std::vector<Candidate> CandidateSpace::All(CostCache& costs,
     }
   }
   return candidates;
+}
+
+double FleetValue(const Candidate& candidate) {
+  return candidate.price_per_hour > 0 ? candidate.price_per_hour
+                                      : candidate.choice.layout.devices();
 }
 
 std::vector<Parameter> ParametersOf(const RecommendConfig& request,

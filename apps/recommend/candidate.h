@@ -21,7 +21,7 @@ namespace twin::run {
 // A setting, by its name in OpenSettings, and its value.
 using Parameter = std::pair<std::string, std::variant<std::int64_t, double, std::string>>;
 
-// A configuration that can run: one of its independent parts.
+// A configuration that can run.
 struct Candidate {
   CandidateSettings choice;  // every setting set, as resolved
   Deployment deployment;
@@ -34,6 +34,9 @@ struct RejectedSettings {
   CandidateSettings choice;
   std::string reason;
 };
+
+// The price per hour of all devices, or, without prices, their number.
+double FleetValue(const Candidate& candidate);
 
 // Settings with the names of the request; unset ones are left out.
 std::vector<Parameter> ParametersOf(const RecommendConfig& request,

@@ -27,12 +27,6 @@ constexpr double kLoadFactorMax = 4096;
 constexpr std::int64_t kPilotRequests = 500;
 constexpr std::int64_t kLightRequests = 200;
 
-// Metrics that are sums over replicas, not means.
-bool IsSummed(const std::string& metric) {
-  return metric.ends_with("_throughput") || metric == "request_goodput" ||
-         metric == "preemptions" || metric == "completed" || metric == "requests";
-}
-
 std::string BoundsOf(const RecommendConfig& request) {
   if (!request.until.empty()) return request.until;
   return request.has_slo ? "slo_attainment>=0.9" : "";
@@ -78,19 +72,19 @@ std::string CandidateEvaluator::ValueUnit() const {
       return "ms";
     case Objective::kUsers:
       return "users";
+    case Objective::kFleet:
+      return request_.hardware[0].price_per_hour > 0 ? "per hour" : "devices";
   }
   return {};
 }
 
 bool CandidateEvaluator::LowerIsBetter() const {
-  return request_.objective == Objective::kCost || request_.objective == Objective::kLatency;
+  return request_.objective == Objective::kCost || request_.objective == Objective::kLatency ||
+         request_.objective == Objective::kFleet;
 }
 
-bool CandidateEvaluator::Searches() const { return request_.objective != Objective::kLatency; }
-
-double CandidateEvaluator::EngineLoad(const Candidate& candidate) const {
-  const double load = axis_.own / candidate.choice.layout.independent_parts();
-  return axis_.whole() ? std::ceil(load) : load;
+bool CandidateEvaluator::Searches() const {
+  return request_.objective != Objective::kLatency && request_.objective != Objective::kFleet;
 }
 
 Deployment CandidateEvaluator::AtLoad(const Candidate& candidate, double load,
@@ -109,7 +103,7 @@ Deployment CandidateEvaluator::AtLoad(const Candidate& candidate, double load,
 
 ExperimentConfig CandidateEvaluator::ExperimentOf(const Candidate& candidate,
                                                   const RunLength& length) const {
-  return AtLoad(candidate, EngineLoad(candidate), length).config;
+  return AtLoad(candidate, axis_.own, length).config;
 }
 
 Summary CandidateEvaluator::Simulated(const Candidate& candidate, double load, std::uint64_t seed,
@@ -123,22 +117,20 @@ Summary CandidateEvaluator::Simulated(const Candidate& candidate, double load, s
   return outcome.summary;
 }
 
-double CandidateEvaluator::MetricOf(const Summary& summary, const std::string& key,
-                                    const Candidate& candidate) const {
+double CandidateEvaluator::MetricOf(const Summary& summary, const std::string& key) const {
   if (summary.Find(key) == nullptr) {
     throw InputError(InputError::Kind::kUsage, request_.source,
                      fmt::format("{}: the runs have no such metric; request_goodput and "
                                  "slo_attainment need slo",
                                  key));
   }
-  const double value = summary.Number(key);
-  return IsSummed(key) ? value * candidate.choice.layout.independent_parts() : value;
+  return summary.Number(key);
 }
 
-double CandidateEvaluator::Room(const Summary& summary, const Candidate& candidate) const {
+double CandidateEvaluator::Room(const Summary& summary) const {
   double least = std::numeric_limits<double>::infinity();
   for (const MetricBound& bound : bounds_) {
-    double slack = bound.Slack(MetricOf(summary, bound.metric, candidate));
+    double slack = bound.Slack(MetricOf(summary, bound.metric));
     if (std::isnan(JudgedValue(summary, bound))) slack = std::numeric_limits<double>::quiet_NaN();
     const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
     least = std::min(least,
@@ -156,11 +148,12 @@ double CandidateEvaluator::ValueAt(const Candidate& candidate, double limit) con
 RunLength CandidateEvaluator::FullLength(const std::vector<Candidate>& candidates) {
   CHECK(!candidates.empty());
   const Candidate& any = candidates[0];
-  const Summary pilot = Simulated(any, EngineLoad(any), 0,
-                                  {.requests = kPilotRequests, .warmup = 0}, control_, runs_);
+  const Summary pilot =
+      Simulated(any, axis_.own, 0, {.requests = kPilotRequests, .warmup = 0}, control_, runs_);
   const double done = std::max(1.0, pilot.Number("completed"));
-  const double tokens =
-      (pilot.Number("total_input_tokens") + pilot.Number("total_output_tokens")) / done;
+  mean_prompt_tokens_ = pilot.Number("total_input_tokens") / done;
+  mean_output_tokens_ = pilot.Number("total_output_tokens") / done;
+  const double tokens = mean_prompt_tokens_ + mean_output_tokens_;
   const bool is_trace =
       axis_.kind == LoadAxis::Kind::kTraceScale || axis_.kind == LoadAxis::Kind::kServegenScale;
   const WorkloadConfig& workload = any.deployment.config.workload;
@@ -172,17 +165,18 @@ RunLength CandidateEvaluator::FullLength(const std::vector<Candidate>& candidate
     if (candidate.choice.max_num_seqs)
       most = std::min(most, static_cast<double>(*candidate.choice.max_num_seqs));
     most *= candidate.choice.layout.decoding_engines();
-    if (axis_.whole()) most = std::min(most, std::max(EngineLoad(candidate), 1.0));
+    if (axis_.whole()) most = std::min(most, std::max(axis_.own, 1.0));
     fill = std::max(fill, most);
   }
   RunLength length{.requests = request_.requests, .warmup = 0, .tolerance = request_.tolerance};
   if (length.requests == 0)
-    length.requests = std::clamp<std::int64_t>(std::llround(20 * fill), 1000, 20'000);
+    length.requests = std::clamp<std::int64_t>(
+        std::llround(20 * fill), 1000, std::max<std::int64_t>(20'000, std::llround(5 * fill)));
   length.warmup = std::min<std::int64_t>(std::llround(fill), length.requests / 20);
   // The rate of a trace changes, so that it is taken over the requests of the full runs.
   if (is_trace) {
-    const Summary whole = Simulated(any, EngineLoad(any), 0, length, control_, runs_);
-    rate_per_load_ = whole.Number("offered_rate") / EngineLoad(any);
+    const Summary whole = Simulated(any, axis_.own, 0, length, control_, runs_);
+    rate_per_load_ = whole.Number("offered_rate") / axis_.own;
   }
   return length;
 }
@@ -195,13 +189,13 @@ std::vector<std::string> CandidateEvaluator::RejectInfeasible(
   RunInParallel(
       candidates.size(), jobs_, control_,
       [&](std::size_t i, RunControl& inner) {
-        const double load = axis_.whole() ? 1 : EngineLoad(candidates[i]) / kLoadFactorMax;
+        const double load = axis_.whole() ? 1 : axis_.own / kLoadFactorMax;
         const Summary summary = Simulated(
             candidates[i], load, 0, {.requests = kLightRequests, .warmup = 0}, inner, runs[i]);
         refused[i] = summary.Number("rejected");
-        if (!Searches()) return;
+        if (request_.objective == Objective::kLatency) return;
         for (const MetricBound& bound : bounds_) {
-          const double value = MetricOf(summary, bound.metric, candidates[i]);
+          const double value = MetricOf(summary, bound.metric);
           if (bound.Holds(value)) continue;
           reasons[i] = fmt::format("{} does not hold at any load: {} when hardly loaded",
                                    bound.text(), RoundedText(value, 4));
@@ -216,6 +210,26 @@ std::vector<std::string> CandidateEvaluator::RejectInfeasible(
                                kLightRequests, least);
   }
   return reasons;
+}
+
+std::variant<std::int32_t, std::string> CandidateEvaluator::FewestReplicas(
+    const Candidate& most, const std::function<Candidate(std::int32_t)>& make,
+    const RunLength& length, RunControl& control, std::int64_t& runs) const {
+  const Summary with_all = Simulated(most, axis_.own, 0, length, control, runs);
+  std::int32_t high = most.choice.layout.replicas;
+  for (const MetricBound& bound : bounds_) {
+    const double value = MetricOf(with_all, bound.metric);
+    if (bound.Holds(value)) continue;
+    return fmt::format("{} does not hold at the load with {} replicas, the most: {}", bound.text(),
+                       high, std::isnan(value) ? "no value" : RoundedText(value, 4));
+  }
+  std::int32_t low = most.choice.layout.prefill_replicas;  // too few
+  while (high - low > 1) {
+    const std::int32_t middle = low + (high - low) / 2;
+    const double room = Room(Simulated(make(middle), axis_.own, 0, length, control, runs));
+    (room >= 0 ? high : low) = middle;
+  }
+  return high;
 }
 
 std::string CandidateEvaluator::LogKey(const Candidate& candidate, std::uint64_t seed,
@@ -240,24 +254,25 @@ Evaluation CandidateEvaluator::EvaluateOne(const Candidate& candidate, std::uint
                                            const RunLength& length, double start,
                                            RunControl& control) {
   Evaluation found;
-  const Summary asked =
-      Simulated(candidate, EngineLoad(candidate), seed, length, control, found.runs);
-  for (const std::string& key : keys_) found.metrics.push_back(MetricOf(asked, key, candidate));
+  const Summary asked = Simulated(candidate, axis_.own, seed, length, control, found.runs);
+  for (const std::string& key : keys_) found.metrics.push_back(MetricOf(asked, key));
   if (!Searches()) {
-    found.value = found.metrics[KeyIndex(request_.latency_metric)];
+    found.value = request_.objective == Objective::kFleet
+                      ? FleetValue(candidate)
+                      : found.metrics[KeyIndex(request_.latency_metric)];
     return found;
   }
-  const double own = EngineLoad(candidate);
+  const double own = axis_.own;
   LoadSearch search{.low = axis_.whole() ? 1 : own / kLoadFactorMax,
                     .high = own * kLoadFactorMax,
                     .whole = axis_.whole(),
                     .tolerance = length.tolerance,
                     .step = start > 0 ? 1 + 3 * length.tolerance : 2};
-  const double guess = start > 0 ? start / candidate.choice.layout.independent_parts() : own;
+  const double guess = start > 0 ? start : own;
   search.start = std::clamp(axis_.whole() ? std::round(guess) : guess, search.low, search.high);
   const double limit = FindLoadLimit(search, [&](double load) {
-    if (load == own) return Room(asked, candidate);
-    return Room(Simulated(candidate, load, seed, length, control, found.runs), candidate);
+    if (load == own) return Room(asked);
+    return Room(Simulated(candidate, load, seed, length, control, found.runs));
   });
   if (limit >= search.high) {
     throw InputError(InputError::Kind::kUsage, request_.source,
@@ -265,7 +280,7 @@ Evaluation CandidateEvaluator::EvaluateOne(const Candidate& candidate, std::uint
                                  "a larger load breaks, such as one on ttft",
                                  kLoadFactorMax));
   }
-  found.limit = limit * candidate.choice.layout.independent_parts();
+  found.limit = limit;
   found.value = ValueAt(candidate, found.limit);
   return found;
 }

@@ -1,11 +1,12 @@
-// Simulates configurations to rank them: one of their independent parts (an engine, or a cluster
-// that separates prefill from decode), whose results stand for all parts.
+// Simulates configurations to rank them: all engines of each, behind their router.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "apps/recommend/candidate.h"
@@ -19,9 +20,9 @@ namespace twin::run {
 
 // Length of the runs of a rung.
 struct RunLength {
-  std::int64_t requests = 0;  // of one independent part
-  std::int64_t warmup = 0;    // left out by the metrics
-  double tolerance = 0.01;    // of the largest load
+  std::int64_t requests = 0;
+  std::int64_t warmup = 0;  // left out by the metrics
+  double tolerance = 0.01;  // of the largest load
 };
 
 // Evaluations by configuration, then seed.
@@ -40,14 +41,17 @@ class CandidateEvaluator {
   [[nodiscard]] const std::vector<std::string>& MetricKeys() const { return keys_; }
   [[nodiscard]] std::size_t KeyIndex(const std::string& metric) const;
   [[nodiscard]] const LoadAxis& axis() const { return axis_; }
-  // "requests/s", "users", "ms", or "per 1,000 requests".
+  // "requests/s", "users", "ms", "per 1,000 requests", "per hour", or "devices".
   [[nodiscard]] std::string ValueUnit() const;
   [[nodiscard]] bool LowerIsBetter() const;
   // The load of the request in requests/s or users.
   [[nodiscard]] double AskedLoad() const { return axis_.own * rate_per_load_; }
   [[nodiscard]] std::int64_t runs() const { return runs_; }
+  // Means of the workload's requests, tokens. REQUIRES: FullLength() was called.
+  [[nodiscard]] double MeanPromptTokens() const { return mean_prompt_tokens_; }
+  [[nodiscard]] double MeanOutputTokens() const { return mean_output_tokens_; }
 
-  // One engine of the candidate at its share of the load.
+  // The candidate at the load of the request.
   [[nodiscard]] ExperimentConfig ExperimentOf(const Candidate& candidate,
                                               const RunLength& length) const;
 
@@ -60,6 +64,15 @@ class CandidateEvaluator {
   // bounds hold at no load, or it refuses requests that other configurations serve, because their
   // prompts do not fit a step. Runs each configuration at a load that hardly keeps a device busy.
   std::vector<std::string> RejectInfeasible(const std::vector<Candidate>& candidates);
+
+  // The fewest replicas with which the candidate, which has the most, keeps the bounds at the load
+  // of the request, with one seed; or why the most do not keep them. `make` gives the candidate
+  // with another number of replicas. Adds its runs to `runs`. Throws SearchStopped.
+  [[nodiscard]] std::variant<std::int32_t, std::string> FewestReplicas(
+      const Candidate& most, const std::function<Candidate(std::int32_t)>& make,
+      const RunLength& length, RunControl& control, std::int64_t& runs) const;
+  // Counts runs that were made by a const function.
+  void AddRuns(std::int64_t runs) { runs_ += runs; }
 
   // Runs every configuration with the seeds first..first + count - 1, in parallel; the same seeds
   // for all. `starts`: where their largest loads are expected, or empty. Results do not depend on
@@ -85,14 +98,12 @@ class CandidateEvaluator {
                                        const RunLength& length, double start, RunControl& control);
   [[nodiscard]] Deployment AtLoad(const Candidate& candidate, double load,
                                   const RunLength& length) const;
-  // Summary of one run at the load of one engine. Adds 1 to `runs`.
+  // Summary of one run. Adds 1 to `runs`.
   [[nodiscard]] Summary Simulated(const Candidate& candidate, double load, std::uint64_t seed,
                                   const RunLength& length, RunControl& control,
                                   std::int64_t& runs) const;
-  [[nodiscard]] double Room(const Summary& summary, const Candidate& candidate) const;
-  [[nodiscard]] double MetricOf(const Summary& summary, const std::string& key,
-                                const Candidate& candidate) const;
-  [[nodiscard]] double EngineLoad(const Candidate& candidate) const;
+  [[nodiscard]] double Room(const Summary& summary) const;
+  [[nodiscard]] double MetricOf(const Summary& summary, const std::string& key) const;
   [[nodiscard]] double ValueAt(const Candidate& candidate, double limit) const;
 
   const RecommendConfig& request_;
@@ -101,7 +112,9 @@ class CandidateEvaluator {
   LoadAxis axis_;
   std::vector<MetricBound> bounds_;
   std::vector<std::string> keys_;
-  double rate_per_load_ = 1;             // requests/s of a trace at scale 1; else 1
+  double rate_per_load_ = 1;  // requests/s of a trace at scale 1; else 1
+  double mean_prompt_tokens_ = 0;
+  double mean_output_tokens_ = 0;
   std::int64_t requests_available_ = 0;  // in a trace; 0: no limit
   EvaluationLog* log_ = nullptr;
   std::int64_t runs_ = 0;

@@ -19,14 +19,7 @@ struct Layout {
   std::int32_t prefill_replicas = 0;
 
   [[nodiscard]] std::int32_t devices() const { return parallelism.devices() * replicas; }
-  // Parts that do not influence each other. One is simulated and stands for all.
-  [[nodiscard]] std::int32_t independent_parts() const {
-    return prefill_replicas > 0 ? 1 : replicas;
-  }
-  // Engines of an independent part that decode.
-  [[nodiscard]] std::int32_t decoding_engines() const {
-    return prefill_replicas > 0 ? replicas - prefill_replicas : 1;
-  }
+  [[nodiscard]] std::int32_t decoding_engines() const { return replicas - prefill_replicas; }
   bool operator==(const Layout&) const = default;
 };
 

@@ -10,6 +10,7 @@
 
 #include "apps/commands.h"
 #include "apps/experiment_names.h"
+#include "apps/recommend/deployment_files.h"
 #include "apps/recommend/recommendation.h"
 #include "apps/recommend/recommendation_json.h"
 #include "apps/terminal_control.h"
@@ -24,6 +25,7 @@ struct RecommendArguments {
   std::string request;
   std::string format = "table";
   std::string out;
+  std::string deploy;
   run::RecommendOptions options;
 };
 
@@ -135,7 +137,7 @@ void PrintAnswer(const run::Recommendation& answer, const RecommendConfig& reque
                              answer.first_again
                                  ? fmt::format("the first again, on other seeds: {} {}",
                                                WithInterval(*answer.first_again), answer.value_unit)
-                                 : "");
+                                 : "the first keeps the bounds on other seeds, too");
     std::cout << fmt::format("{}{}\n\n", TimesText(first.candidate.choice.layout), first.command);
     for (const run::SettingSensitivity& setting : answer.sensitivity)
       std::cout << fmt::format("{}\n", setting.sentence);
@@ -168,6 +170,10 @@ void AnswerRequest(RecommendArguments& arguments, CommandContext& context) {
     run::WriteRecommendation(answer, request, arguments.out);
     std::cerr << fmt::format("wrote {}\n", arguments.out);
   }
+  if (!arguments.deploy.empty() && !answer.configurations.empty()) {
+    run::WriteDeployment(answer, request, arguments.deploy);
+    std::cerr << fmt::format("wrote {}\n", arguments.deploy);
+  }
   if (arguments.format == "json") {
     std::cout << run::RecommendationJson(answer, request);
   } else {
@@ -192,6 +198,10 @@ void AddRecommendCommand(CommandParser app, CommandContext& context) {
   command.AddOption("--out", arguments->out,
                     "Folder for recommendation.json and an experiment per configuration; a search "
                     "that is interrupted goes on from there");
+  command.AddOption(
+      "--deploy", arguments->deploy,
+      "Folder for files that start the first configuration (shell, Kubernetes, nginx) "
+      "and measure it with `vllm bench serve`");
   command.AddOption("--jobs", arguments->options.jobs, "Runs at a time (default: one per core)")
       .InRange(1, 1024);
   command.AddFlag("--exhaustive", arguments->options.exhaustive,

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
+#include <variant>
 
 #include "apps/recommend/candidate_evaluator.h"
 #include "apps/recommend/halving.h"
@@ -19,6 +21,7 @@
 #include "core/statistics.h"
 #include "run/many/capacity_runs.h"
 #include "run/many/distinct_reports.h"
+#include "run/many/parallel_runs.h"
 
 namespace twin::run {
 namespace {
@@ -38,6 +41,8 @@ std::string NameOf(Objective objective) {
       return "latency";
     case Objective::kUsers:
       return "users";
+    case Objective::kFleet:
+      return "fleet";
   }
   return {};
 }
@@ -67,6 +72,7 @@ class RecommendSearch {
                   RunControl& control)
       : request_(request),
         options_(options),
+        control_(control),
         space_(request),
         evaluator_(space_, options.jobs, control) {}
 
@@ -90,6 +96,12 @@ class RecommendSearch {
   void OpenLog();
   void Search();
   void RejectHopeless();
+  // fleet: puts configurations with as few replicas as the bounds allow in place of those with the
+  // most, unless the request says how many.
+  void SizeFleets(const RunLength& full);
+  // The candidate with another number of replicas.
+  [[nodiscard]] Candidate WithReplicas(const Candidate& candidate, std::int32_t replicas);
+  [[nodiscard]] bool sizes_fleets() const { return request_.objective == Objective::kFleet; }
   void Halve(const RunLength& full);
   [[nodiscard]] std::vector<std::size_t> KeptOf(const Evaluations& results,
                                                 const HalvingRule& rule) const;
@@ -101,6 +113,8 @@ class RecommendSearch {
   void RunFull(const RunLength& full);
   void Add(const RankedConfiguration& ranked, const Evaluations& results, const RunLength& full);
   void RunFirstAgain(const RunLength& full);
+  // fleet: drops first configurations whose bounds do not hold on further seeds.
+  void ConfirmFleets(const RunLength& full);
   void VarySettings(const RunLength& full);
   void FindFront();
   [[nodiscard]] std::vector<const Candidate*> Alive() const;
@@ -110,6 +124,7 @@ class RecommendSearch {
 
   const RecommendConfig& request_;
   const RecommendOptions& options_;
+  RunControl& control_;
   CandidateSpace space_;
   CandidateEvaluator evaluator_;
   std::optional<EvaluationLog> log_;
@@ -132,15 +147,15 @@ void RecommendSearch::Describe() {
   answer_.assumptions = {
       "steps take as long as the cost model of the device says (docs/configuration.md, "
       "ProfileCost), with the kernels of vLLM for every server",
-      "replicas that do not share work are independent engines, each with an equal share of the "
-      "load; no router between them is simulated",
+      "replicas stand behind a router, which sends each request to the replica with the fewest "
+      "unless `set` has system.router.kind",
       "weights in fp8 or int8 change what a model answers; the quality of answers is not judged"};
   if (!evaluator_.axis().whole() && answer_.load_unit != "requests/s") {
     answer_.assumptions.emplace_back(
         "a trace is one sample: seeds do not vary it, so that intervals do not say how another day "
         "would differ");
   }
-  answer_.not_considered = {"routers between independent replicas, and speculative decoding"};
+  answer_.not_considered = {"speculative decoding"};
   for (const std::string& server : space_.ServersOf()) {
     if (const std::optional<ListedServer> listed = FindServer(server)) {
       const ServerPreset& preset = *listed->preset;
@@ -175,13 +190,21 @@ void RecommendSearch::Search() {
   const RunLength full = evaluator_.FullLength(candidates_);
   answer_.warmup_requests = full.warmup;
   answer_.load = evaluator_.AskedLoad();
+  answer_.mean_prompt_tokens = evaluator_.MeanPromptTokens();
+  answer_.mean_output_tokens = evaluator_.MeanOutputTokens();
   if (answer_.load_unit == "times the trace") answer_.load_unit = "requests/s";
   RejectHopeless();
-  Halve(full);
-  RunFull(full);
-  if (answer_.configurations.empty()) return;
-  RunFirstAgain(full);
-  VarySettings(full);
+  if (sizes_fleets()) {
+    SizeFleets(full);
+    RunFull(full);
+    ConfirmFleets(full);
+  } else {
+    Halve(full);
+    RunFull(full);
+    if (answer_.configurations.empty()) return;
+    RunFirstAgain(full);
+    VarySettings(full);
+  }
   FindFront();
 }
 
@@ -218,6 +241,57 @@ void RecommendSearch::RejectHopeless() {
   }
 }
 
+Candidate RecommendSearch::WithReplicas(const Candidate& candidate, std::int32_t replicas) {
+  CandidateSettings choice = candidate.choice;
+  choice.layout.replicas = replicas;
+  return space_.Make(choice, costs_);
+}
+
+// Seeds differ, so that one replica less and one more than one seed needs are configurations, too.
+// One that costs more with one less than another one with one more cannot be the first.
+void RecommendSearch::SizeFleets(const RunLength& full) {
+  if (!request_.settings.replicas.empty()) return;
+  std::vector<std::variant<std::int32_t, std::string>> fewest(alive_.size());
+  std::vector<std::int64_t> runs(alive_.size());
+  std::size_t done = 0;
+  RunInParallel(
+      alive_.size(), options_.jobs, control_,
+      [&](std::size_t i, RunControl& inner) {
+        const Candidate& most = candidates_[alive_[i]];
+        fewest[i] = evaluator_.FewestReplicas(
+            most, [&](std::int32_t replicas) { return WithReplicas(most, replicas); }, full, inner,
+            runs[i]);
+      },
+      [&](std::size_t i) {
+        evaluator_.AddRuns(runs[i]);
+        control_.OnProgress("recommend: numbers of replicas", ++done, alive_.size());
+      });
+  control_.OnProgressEnd();
+  if (control_.StopRequested()) throw SearchStopped{};
+  std::vector<Candidate> sized;
+  double least = std::numeric_limits<double>::infinity();  // value that some configuration reaches
+  for (std::size_t i = 0; i < alive_.size(); ++i) {
+    const Candidate& most = candidates_[alive_[i]];
+    if (const auto* const reason = std::get_if<std::string>(&fewest[i])) {
+      answer_.rejected.push_back({most.choice, *reason});
+      continue;
+    }
+    const auto needed = std::get<std::int32_t>(fewest[i]);
+    const Layout& layout = most.choice.layout;
+    const std::int32_t highest = std::min(needed + 1, layout.replicas);
+    const std::int32_t lowest = std::max(needed - 1, layout.prefill_replicas + 1);
+    for (std::int32_t replicas = lowest; replicas <= highest; ++replicas) {
+      sized.push_back(WithReplicas(most, replicas));
+    }
+    least = std::min(least, FleetValue(sized.back()));
+  }
+  std::erase_if(sized, [least](const Candidate& one) { return FleetValue(one) > least; });
+  candidates_ = std::move(sized);
+  limits_.assign(candidates_.size(), 0.0);
+  alive_.resize(candidates_.size());
+  std::iota(alive_.begin(), alive_.end(), std::size_t{0});
+}
+
 std::string RecommendSearch::BrokenBound(const std::vector<Evaluation>& seeds, bool surely) const {
   const std::vector<MetricBound>& bounds = evaluator_.bounds();
   for (std::size_t b = 0; b < bounds.size(); ++b) {
@@ -232,7 +306,7 @@ std::string RecommendSearch::BrokenBound(const std::vector<Evaluation>& seeds, b
 }
 
 void RecommendSearch::RejectBroken(Evaluations& results, bool surely) {
-  if (request_.objective != Objective::kCost && request_.objective != Objective::kLatency) return;
+  if (request_.objective == Objective::kGoodput || request_.objective == Objective::kUsers) return;
   std::vector<std::size_t> alive;
   Evaluations kept;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -344,6 +418,20 @@ void RecommendSearch::RunFirstAgain(const RunLength& full) {
       evaluator_.Evaluate(std::span(&first, 1), kRungSeeds + replications(), replications(), full,
                           std::span(&first_limit_, 1));
   answer_.first_again = MeanInterval(ValuesOf(results[0]), kRecommendLevel);
+}
+
+void RecommendSearch::ConfirmFleets(const RunLength& full) {
+  auto& all = answer_.configurations;
+  while (!all.empty()) {
+    const Candidate* const first = &all[0].candidate;
+    const Evaluations results = evaluator_.Evaluate(
+        std::span(&first, 1), kRungSeeds + replications(), replications(), full, {});
+    const std::string reason = BrokenBound(results[0], false);
+    if (reason.empty()) return;
+    answer_.rejected.push_back({first->choice, reason + ", on further seeds"});
+    all.erase(all.begin());
+    for (RecommendedConfiguration& one : all) --one.rank;
+  }
 }
 
 void RecommendSearch::VarySettings(const RunLength& full) {

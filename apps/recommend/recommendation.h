@@ -10,6 +10,9 @@
 // A configuration's score is the largest load at which the bounds hold, for each seed by itself:
 // one seed's runs at two loads have the same arrivals, compressed, so that few runs find the load.
 //
+// The objective fleet has no load to find, but a number of replicas: the fewest with which the
+// bounds hold, by bisection on one seed; the full runs then decide among the numbers around it.
+//
 // Easy to get wrong: short runs have not filled the KV cache and flatter overloaded configurations.
 // The first rung therefore is five times as long as filling the largest cache takes, and the
 // metrics leave the filling out.
@@ -47,7 +50,7 @@ struct RecommendedConfiguration {
   std::vector<std::pair<std::string, Interval>> metrics;  // at the load of the request
   std::vector<BoundMargin> margins;
   std::string command;          // of one engine
-  ExperimentConfig experiment;  // of one engine, at its share of the load
+  ExperimentConfig experiment;  // of all engines, at the load of the request
 };
 
 // One other value of one setting of the first configuration.
@@ -86,10 +89,14 @@ struct Recommendation {
   std::string value_unit;
   bool lower_is_better = false;
   std::string load_unit;
-  double load = 0;  // of the request
+  double load = 0;                // of the request
+  double mean_prompt_tokens = 0;  // of the workload
+  double mean_output_tokens = 0;
   std::size_t candidates = 0;
   std::vector<RecommendedConfiguration> configurations;  // by rank
-  std::optional<Interval> first_again;  // the first configuration's value on further seeds
+  // The first configuration's value on further seeds; not with fleet, whose first one keeps the
+  // bounds there.
+  std::optional<Interval> first_again;
   std::vector<SettingSensitivity> sensitivity;
   // The configurations above that no other one beats in both mean TTFT and mean TPOT at the load.
   std::vector<ParetoConfiguration> pareto;

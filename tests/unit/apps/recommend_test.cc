@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/recommend/candidate.h"
+#include "apps/recommend/deployment_files.h"
 #include "apps/recommend/recommendation.h"
 #include "apps/recommend/recommendation_json.h"
 #include "apps/recommend/sensitivity.h"
@@ -299,8 +300,93 @@ TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
   ASSERT_EQ(answer.configurations.size(), 2u);
   EXPECT_EQ(answer.configurations[0].candidate.choice.layout.replicas, 2);
   EXPECT_EQ(answer.value_unit, "users");
-  EXPECT_DOUBLE_EQ(answer.configurations[0].value.value, 2 * answer.configurations[1].value.value);
-  EXPECT_EQ(answer.configurations[0].experiment.workload.arrivals.users, 4);
+  EXPECT_NEAR(answer.configurations[0].value.value, 2 * answer.configurations[1].value.value,
+              0.05 * answer.configurations[0].value.value);
+  EXPECT_EQ(answer.configurations[0].experiment.workload.arrivals.users, 8);
+  EXPECT_EQ(answer.configurations[0].experiment.system.replicas, 2);
+}
+
+// The first token comes after 14 ms, 9 of them outside of the engine. One request at a time takes 20
+// steps of 5 ms, so that a replica serves 10 requests/s. Requests come every 1/35 s: with 4 replicas
+// each has 114 ms for one, with 3 replicas 86 ms.
+std::string FleetRequest(int devices) {
+  std::string text = Replaced(kTiny, "kind: poisson rate: 20", "kind: constant rate: 35");
+  text = Replaced(text, "{ kind: uniform min: 100 max: 900 }", "{ kind: fixed value: 100 }");
+  text = Replaced(text, "{ kind: uniform min: 2 max: 40 }", "{ kind: fixed value: 20 }");
+  text = Replaced(text, "[2, 8, 64]", "1");
+  text = Replaced(text, "[128, 256, 512]", "512");
+  text = Replaced(text, "mean_ttft_ms<=200 && mean_tpot_ms<=15", "p99_ttft_ms<=20");
+  text = Replaced(text, "per_prefill_token_s=1e-5", "per_prefill_token_s=0");
+  text = Replaced(text, "per_decode_item_s=1e-5", "per_decode_item_s=0");
+  text = Replaced(text, "settings {",
+                  "settings { tensor_parallel: 1 pipeline_parallel: 1 prefill_replicas: 0 ");
+  return Replaced(text, "{ name: \"h100-sxm\" }",
+                  fmt::format("{{ name: \"h100-sxm\" devices: {} }}", devices)) +
+         "objective: fleet";
+}
+
+TEST(RecommendTest, AFleetHasAsFewReplicasAsTheBoundsAllow) {
+  const Recommendation answer = Answer(Request(FleetRequest(16)));
+  ASSERT_FALSE(answer.configurations.empty());
+  const RecommendedConfiguration& first = answer.configurations[0];
+  EXPECT_EQ(first.candidate.choice.layout.replicas, 4);
+  EXPECT_EQ(answer.value_unit, "devices");
+  EXPECT_DOUBLE_EQ(first.value.value, 4);
+  EXPECT_EQ(first.experiment.system.replicas, 4);
+  ASSERT_EQ(answer.rejected.size(), 1u);
+  EXPECT_EQ(answer.rejected[0].choice.layout.replicas, 3);
+  EXPECT_THAT(answer.rejected[0].reason, HasSubstr("p99_ttft_ms<=20 does not hold at the load"));
+}
+
+TEST(RecommendTest, AFleetThatTheDevicesDoNotSufficeForIsRejected) {
+  const Recommendation answer = Answer(Request(FleetRequest(3)));
+  EXPECT_THAT(answer.configurations, IsEmpty());
+  ASSERT_EQ(answer.rejected.size(), 1u);
+  EXPECT_THAT(answer.rejected[0].reason,
+              HasSubstr("p99_ttft_ms<=20 does not hold at the load with 3 replicas, the most"));
+}
+
+std::string TextOfFile(const std::vector<DeploymentFile>& files, const std::string& name) {
+  const auto found = std::ranges::find(files, name, &DeploymentFile::name);
+  return found == files.end() ? "no such file" : found->text;
+}
+
+TEST(DeploymentFilesTest, AFleetStandsBehindTheRouterThatWasSimulated) {
+  const RecommendConfig request = Request(FleetRequest(16));
+  const std::vector<DeploymentFile> files = DeploymentFiles(Answer(request), request);
+  EXPECT_THAT(TextOfFile(files, "server.sh"),
+              HasSubstr("\nexec vllm serve llama-3-8b --tensor-parallel-size 1 "));
+  EXPECT_THAT(TextOfFile(files, "nginx.conf"),
+              HasSubstr("least_conn;\n    server 127.0.0.1:8000;\n    server 127.0.0.1:8001;\n"
+                        "    server 127.0.0.1:8002;\n    server 127.0.0.1:8003;\n  }"));
+  EXPECT_THAT(TextOfFile(files, "kubernetes.yaml"), HasSubstr("  replicas: 4\n"));
+  EXPECT_THAT(TextOfFile(files, "kubernetes.yaml"), HasSubstr("server engine-3.engines:8000;"));
+  // 60 seconds at 35 requests/s.
+  EXPECT_THAT(
+      TextOfFile(files, "bench.sh"),
+      HasSubstr("--random-input-len 100 --random-output-len 20 --random-range-ratio 0.5 \\\n"
+                "  --num-prompts 2100 --request-rate 35 "));
+  EXPECT_THAT(TextOfFile(files, "bench.sh"), HasSubstr("URL:-http://localhost:8080"));
+  EXPECT_THAT(TextOfFile(files, "prediction.textproto"), HasSubstr("replicas: 4"));
+}
+
+TEST(DeploymentFilesTest, OneEngineNeedsNoRouter) {
+  std::string text = Replaced(kTiny, "vllm-0.33.0", "trtllm-1.0.0");
+  text = Replaced(text, "[2, 8, 64]", "[64]");
+  text = Replaced(text, "[128, 256, 512]",
+                  "[512] context_chunking_policy: \"FIRST_COME_FIRST_SERVED\"");
+  const RecommendConfig request = Request(text);
+  const std::vector<DeploymentFile> files = DeploymentFiles(Answer(request), request);
+  EXPECT_EQ(TextOfFile(files, "nginx.conf"), "no such file");
+  EXPECT_THAT(TextOfFile(files, "kubernetes.yaml"),
+              HasSubstr("trtllm.yaml && exec trtllm-serve llama-3-8b "));
+  EXPECT_THAT(TextOfFile(files, "bench.sh"), HasSubstr("URL:-http://localhost:8000"));
+}
+
+TEST(RecommendTest, KindsOfDevicesInAFleetNeedPrices) {
+  const std::string text =
+      Replaced(FleetRequest(4), "settings {", "hardware { name: \"l40s\" } settings {");
+  EXPECT_THAT(ErrorOf(text), HasSubstr("hardware.price_per_hour: is missing for h100-sxm"));
 }
 
 TEST(RecommendTest, ReplicasThatPrefillServeTheWholeLoadWithThoseThatDecode) {

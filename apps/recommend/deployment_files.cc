@@ -1,0 +1,329 @@
+#include "apps/recommend/deployment_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+#include "config/servers/launch_command.h"
+#include "core/check.h"
+#include "core/files/output_file.h"
+#include "core/number_text.h"
+
+namespace twin::run {
+namespace {
+
+constexpr int kPort = 8000;
+constexpr int kBenchSeconds = 60;  // of sending, at the load
+
+// The container of each server's own project; {} is the release.
+struct ServerImage {
+  std::string_view server;
+  std::string_view image;
+  std::string_view listen;  // on all addresses of the container
+};
+constexpr std::array kImages = {
+    ServerImage{"vllm", "vllm/vllm-openai:v{}", "--host 0.0.0.0"},
+    ServerImage{"sglang", "lmsysorg/sglang:v{}", "--host 0.0.0.0"},
+    ServerImage{"tgi", "ghcr.io/huggingface/text-generation-inference:{}", "--hostname 0.0.0.0"},
+    ServerImage{"trtllm", "nvcr.io/nvidia/tensorrt-llm/release:{}", "--host 0.0.0.0"}};
+
+// The parts of a server's name, as in "vllm-0.33.0".
+std::string_view SystemOf(std::string_view server) { return server.substr(0, server.find('-')); }
+std::string_view ReleaseOf(std::string_view server) { return server.substr(server.find('-') + 1); }
+
+const ServerImage& ImageOf(std::string_view server) {
+  const auto found = std::ranges::find(kImages, SystemOf(server), &ServerImage::server);
+  CHECK(found != kImages.end());
+  return *found;
+}
+
+// The command with its last part in place of the shell, which then gets the signals.
+std::string ExecText(std::string command) {
+  constexpr std::string_view kAnd = "&& ";
+  const std::size_t last = command.rfind(kAnd);
+  command.insert(last == std::string::npos ? 0 : last + kAnd.size(), "exec ");
+  return command;
+}
+
+// The text with every line but the first moved to the right.
+std::string Indented(std::string_view text, int columns) {
+  std::string result;
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result.append(static_cast<std::size_t>(columns), ' ');
+  }
+  return result;
+}
+
+// What the files are made of.
+class DeploymentWriter {
+ public:
+  DeploymentWriter(const Recommendation& answer, const RecommendConfig& request)
+      : answer_(answer),
+        first_(answer.configurations.at(0)),
+        choice_(first_.candidate.choice),
+        hardware_(request.hardware[choice_.hardware].name) {}
+
+  [[nodiscard]] std::vector<DeploymentFile> Files() const {
+    std::vector<DeploymentFile> files = {{"server.sh", Server()},
+                                         {"bench.sh", Bench()},
+                                         {"prediction.textproto", WriteResolved(first_.experiment)},
+                                         {"README.md", Readme()}};
+    if (replicas() > 1 && !splits()) files.push_back({"nginx.conf", Nginx(LocalEngines())});
+    if (!splits()) files.push_back({"kubernetes.yaml", Kubernetes()});
+    return files;
+  }
+
+ private:
+  [[nodiscard]] std::int32_t replicas() const { return choice_.layout.replicas; }
+  [[nodiscard]] std::int32_t devices() const { return choice_.layout.parallelism.devices(); }
+  [[nodiscard]] bool splits() const { return choice_.layout.prefill_replicas > 0; }
+
+  [[nodiscard]] std::string Server() const {
+    return fmt::format(
+        "#!/bin/sh\n"
+        "# Starts one of {} engines, on {} of {}: PORT and CUDA_VISIBLE_DEVICES say where.\n"
+        "set -eu\n"
+        "{} --port \"${{PORT:-{}}}\"\n",
+        replicas(), devices() == 1 ? "one device" : fmt::format("{} devices", devices()), hardware_,
+        ExecText(first_.command), kPort);
+  }
+
+  // How requests are sent: at a rate, or by users who wait.
+  [[nodiscard]] std::string LoadArguments() const {
+    if (answer_.load_unit == "users") {
+      return fmt::format("--request-rate inf --max-concurrency {}", std::llround(answer_.load));
+    }
+    return fmt::format("--request-rate {}", RoundedText(answer_.load, 6));
+  }
+
+  [[nodiscard]] std::int64_t BenchRequests() const {
+    const double sent =
+        answer_.load_unit == "users" ? 10 * answer_.load : kBenchSeconds * answer_.load;
+    return std::max<std::int64_t>(200, std::llround(sent));
+  }
+
+  [[nodiscard]] std::string Bench() const {
+    return fmt::format(
+        "#!/bin/sh\n"
+        "# Measures the engines at the load of the request, then says by how much the prediction "
+        "is\n"
+        "# off, and why. Lengths are random about the means of the workload; the comparison\n"
+        "# simulates the lengths and times that were sent.\n"
+        "set -eu\n"
+        "vllm bench serve --backend openai --base-url \"${{URL:-http://localhost:{}}}\" --model {} "
+        "\\\n"
+        "  --dataset-name random --random-input-len {} --random-output-len {} --random-range-ratio "
+        "0.5 \\\n"
+        "  --num-prompts {} {} --ignore-eos \\\n"
+        "  --save-result --save-detailed --result-filename bench.json \\\n"
+        "  --metadata {}_version={} gpu={} tp={}\n"
+        "twinserve validate --measured bench.json --system prediction.textproto --out "
+        "bench.measured\n",
+        replicas() > 1 ? kPort + 80 : kPort, QuotedForShell(first_.candidate.checkpoint),
+        std::llround(answer_.mean_prompt_tokens), std::llround(answer_.mean_output_tokens),
+        BenchRequests(), LoadArguments(), SystemOf(choice_.server), ReleaseOf(choice_.server),
+        hardware_, choice_.layout.parallelism.tensor);
+  }
+
+  [[nodiscard]] std::vector<std::string> LocalEngines() const {
+    std::vector<std::string> engines;
+    for (std::int32_t i = 0; i < replicas(); ++i) {
+      engines.push_back(fmt::format("127.0.0.1:{}", kPort + i));
+    }
+    return engines;
+  }
+
+  // A load balancer that sends each request to the engine with the fewest, as it was simulated.
+  [[nodiscard]] std::string Nginx(const std::vector<std::string>& engines) const {
+    std::string upstream;
+    for (const std::string& engine : engines) upstream += fmt::format("    server {};\n", engine);
+    return fmt::format(
+        "events {{ worker_connections 16384; }}\n"
+        "http {{\n"
+        "  upstream engines {{\n"
+        "    least_conn;\n"
+        "{}"
+        "  }}\n"
+        "  server {{\n"
+        "    listen {};\n"
+        "    location / {{\n"
+        "      proxy_pass http://engines;\n"
+        "      proxy_buffering off;\n"
+        "      proxy_read_timeout 1h;\n"
+        "    }}\n"
+        "  }}\n"
+        "}}\n",
+        upstream, kPort + 80);
+  }
+
+  [[nodiscard]] std::string Engines() const {
+    const ServerImage& image = ImageOf(choice_.server);
+    return fmt::format(
+        R"(apiVersion: v1
+kind: Service
+metadata:
+  name: engines
+spec:
+  clusterIP: None
+  selector: {{ app: engine }}
+  ports: [{{ port: {port} }}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: engine
+spec:
+  serviceName: engines
+  podManagementPolicy: Parallel
+  replicas: {replicas}
+  selector:
+    matchLabels: {{ app: engine }}
+  template:
+    metadata:
+      labels: {{ app: engine }}
+    spec:
+      containers:
+        - name: server
+          image: {image}
+          command: ["/bin/sh", "-c"]
+          args:
+            - |
+              {command} {listen} --port {port}
+          ports: [{{ containerPort: {port} }}]
+          resources:
+            limits: {{ nvidia.com/gpu: {devices} }}
+          readinessProbe:
+            httpGet: {{ path: /health, port: {port} }}
+            periodSeconds: 5
+            failureThreshold: 360
+          volumeMounts: [{{ name: shm, mountPath: /dev/shm }}]
+      volumes:
+        - name: shm
+          emptyDir: {{ medium: Memory, sizeLimit: 8Gi }}
+)",
+        fmt::arg("port", kPort), fmt::arg("replicas", replicas()),
+        fmt::arg("image", fmt::format(fmt::runtime(image.image), ReleaseOf(choice_.server))),
+        fmt::arg("command", ExecText(first_.command)), fmt::arg("listen", image.listen),
+        fmt::arg("devices", devices()));
+  }
+
+  [[nodiscard]] std::string LoadBalancer() const {
+    std::vector<std::string> engines;
+    for (std::int32_t i = 0; i < replicas(); ++i) {
+      engines.push_back(fmt::format("engine-{}.engines:{}", i, kPort));
+    }
+    return fmt::format(R"(---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: balancer
+data:
+  nginx.conf: |
+    {config}---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: balancer
+spec:
+  selector:
+    matchLabels: {{ app: balancer }}
+  template:
+    metadata:
+      labels: {{ app: balancer }}
+    spec:
+      containers:
+        - name: nginx
+          image: nginx:1.28
+          volumeMounts: [{{ name: config, mountPath: /etc/nginx/nginx.conf, subPath: nginx.conf }}]
+      volumes:
+        - name: config
+          configMap: {{ name: balancer }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: balancer
+spec:
+  selector: {{ app: balancer }}
+  ports: [{{ port: {port} }}]
+)",
+                       fmt::arg("config", BalancerConfig(engines)), fmt::arg("port", kPort + 80));
+  }
+
+  // Indented for its place; nginx starts before the names of all engines are known.
+  [[nodiscard]] std::string BalancerConfig(const std::vector<std::string>& engines) const {
+    std::string text = Indented(Nginx(engines), 4);
+    text.resize(text.size() - 4);
+    return text;
+  }
+
+  [[nodiscard]] std::string Kubernetes() const {
+    return replicas() > 1 ? Engines() + LoadBalancer() : Engines();
+  }
+
+  [[nodiscard]] std::string Start() const {
+    if (splits()) {
+      return fmt::format(
+          "Start `server.sh` {} times, {} of them to prefill, behind vLLM's proxy that sends each\n"
+          "request to one of both kinds (its examples/online_serving/disaggregated_serving).\n",
+          replicas(), choice_.layout.prefill_replicas);
+    }
+    if (replicas() == 1) return "Start `server.sh`, or `kubectl apply -f kubernetes.yaml`.\n";
+    return fmt::format(
+        "Start `server.sh` {} times, with ports from {} on and devices of its own each, and\n"
+        "`nginx -c $PWD/nginx.conf`, which listens on port {}; or `kubectl apply -f "
+        "kubernetes.yaml`.\n",
+        replicas(), kPort, kPort + 80);
+  }
+
+  [[nodiscard]] std::string Readme() const {
+    std::string text = fmt::format(
+        "# {} on {} x {}, {}\n\n{}\n`bench.sh` then measures what was predicted for {} {}:\n\n"
+        "| metric | mean | 95 % interval |\n|---|---|---|\n",
+        first_.candidate.checkpoint, choice_.layout.devices(), hardware_, choice_.server, Start(),
+        RoundedText(answer_.load, 4), answer_.load_unit);
+    for (const auto& [name, interval] : first_.metrics) {
+      if (std::isnan(interval.value)) continue;
+      text += fmt::format("| {} | {} | {} to {} |\n", name, RoundedText(interval.value, 4),
+                          RoundedText(interval.low, 4), RoundedText(interval.high, 4));
+    }
+    text +=
+        "\nThe prediction is of the request's own lengths; `bench.sh` sends random lengths about "
+        "their\n"
+        "means, and its comparison simulates those. `twinserve run prediction.textproto` repeats "
+        "the\n"
+        "prediction.\n";
+    return text;
+  }
+
+  const Recommendation& answer_;
+  const RecommendedConfiguration& first_;
+  const CandidateSettings& choice_;
+  const std::string& hardware_;
+};
+
+}  // namespace
+
+std::vector<DeploymentFile> DeploymentFiles(const Recommendation& answer,
+                                            const RecommendConfig& request) {
+  return DeploymentWriter(answer, request).Files();
+}
+
+void WriteDeployment(const Recommendation& answer, const RecommendConfig& request,
+                     const std::filesystem::path& folder) {
+  MakeOutputFolder(folder);
+  for (const DeploymentFile& file : DeploymentFiles(answer, request)) {
+    WriteFile(folder / file.name, file.text);
+    if (!file.name.ends_with(".sh")) continue;
+    using std::filesystem::perms;
+    std::filesystem::permissions(folder / file.name, perms::owner_exec | perms::group_exec,
+                                 std::filesystem::perm_options::add);
+  }
+}
+
+}  // namespace twin::run
