@@ -59,7 +59,7 @@ std::string Indented(std::string_view text, int columns) {
   return result;
 }
 
-// What the files are made of.
+// Makes the files of an answer.
 class DeploymentWriter {
  public:
   DeploymentWriter(const Recommendation& answer, const RecommendConfig& request)
@@ -170,6 +170,7 @@ metadata:
   name: engines
 spec:
   clusterIP: None
+  publishNotReadyAddresses: true
   selector: {{ app: engine }}
   ports: [{{ port: {port} }}]
 ---

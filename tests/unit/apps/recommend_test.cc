@@ -306,9 +306,9 @@ TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
   EXPECT_EQ(answer.configurations[0].experiment.system.replicas, 2);
 }
 
-// The first token comes after 14 ms, 9 of them outside of the engine. One request at a time takes 20
-// steps of 5 ms, so that a replica serves 10 requests/s. Requests come every 1/35 s: with 4 replicas
-// each has 114 ms for one, with 3 replicas 86 ms.
+// The first token comes after 14 ms, 9 of them outside of the engine. One request at a time takes
+// 20 steps of 5 ms, so that a replica serves 10 requests/s. Requests come every 1/35 s: with 4
+// replicas each has 114 ms for one, with 3 replicas 86 ms.
 std::string FleetRequest(int devices) {
   std::string text = Replaced(kTiny, "kind: poisson rate: 20", "kind: constant rate: 35");
   text = Replaced(text, "{ kind: uniform min: 100 max: 900 }", "{ kind: fixed value: 100 }");

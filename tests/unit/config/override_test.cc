@@ -122,8 +122,8 @@ TEST(OverrideTest, RefusesAPathIntoEveryMemberOfAOneofBesideTheOneThatIsSet) {
                    ++refused;
                  }
                });
-  // Two further worlds, 14 policies and 4 cost models.
-  EXPECT_EQ(refused, 2 + 14 + 4);
+  // Two further worlds, 15 policies and 4 cost models.
+  EXPECT_EQ(refused, 2 + 15 + 4);
 }
 
 TEST(OverrideTest, OffersAFieldOfThatNameFromElsewhere) {
