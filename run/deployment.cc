@@ -22,6 +22,7 @@
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/devices/boundary_profile.h"
+#include "sim/devices/profile_config.h"
 
 namespace twin::run {
 namespace {
@@ -144,11 +145,19 @@ double BoundarySpread(const SystemConfig& system, const sim::BoundaryProfile& me
   return sim::BoundaryLogSd(measured, ranks);
 }
 
-// The boundary of the simulated world. Fills in the delays of the device's profile. Delays of a
-// draw are not entered into the configuration, because other draws start from it.
+// Clients of this program's executor are in its own process.
+bool IsOwnExecutor(const sim::CostConfig& cost) {
+  const auto* const profile = cost.If<sim::ProfileCostConfig>();
+  return profile != nullptr && profile->engine == sim::StepEngine::kTwinserve;
+}
+
+// The boundary of the simulated world. Fills in the delays of the device's profile, which are those
+// of an HTTP server. Delays of a draw are not entered into the configuration, because other draws
+// start from it.
 std::optional<sim::BoundaryConfig> ResolveBoundary(const sim::CostConfig& cost,
                                                    SystemConfig& system) {
-  if (const sim::BoundaryProfile* const measured = sim::MeasuredBoundary(cost)) {
+  const sim::BoundaryProfile* const measured = sim::MeasuredBoundary(cost);
+  if (measured != nullptr && !IsOwnExecutor(cost)) {
     if (!system.boundary) {
       system.boundary = sim::BoundaryOf(*measured, system.parallelism.devices());
     }

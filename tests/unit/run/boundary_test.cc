@@ -112,6 +112,12 @@ TEST(ProfileBoundaryTest, IsNoneWhereNothingWasMeasuredOrAnotherModelIsAsked) {
   EXPECT_EQ(ResolvedBoundary("hardware: 'h100-sxm'", "constant { step_s: 1 }"), std::nullopt);
 }
 
+// Its clients send no HTTP.
+TEST(ProfileBoundaryTest, IsNoneForThisProgramsExecutor) {
+  EXPECT_EQ(ResolvedBoundary("hardware: 'h100-sxm'", "profile { engine: twinserve }"),
+            std::nullopt);
+}
+
 TEST(ProfileBoundaryTest, GivesWayToTheExperiments) {
   EXPECT_EQ(DelayOf(ResolvedBoundary("hardware: 'h100-sxm' boundary {}")), 0);
   EXPECT_EQ(DelayOf(ResolvedBoundary("hardware: 'h100-sxm' boundary { response_s { mean_s: 1 } }")),
