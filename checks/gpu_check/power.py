@@ -3,7 +3,7 @@ import json
 import time
 
 from check import HERE, Failed, Skipped, last_line
-from devices import hardware
+from serving import set_words, settings_of_device
 from tables import write_csv
 
 # Name -> format of weights, requests that decode together, tokens in the cache, steps of a repeat. Five
@@ -44,12 +44,11 @@ def prefill_row(check, dtype, prompts):
     folder = check.out / f"power_prefill_{dtype}"
     settings = [f"workload.requests={prompts}", "workload.arrivals={kind: all_at_once}",
                 "workload.shape={prompt {kind: fixed value: 2048} output {kind: fixed value: 1}}",
-                "workload.max_output={kind: fixed value: 1}", f"system.hardware={hardware(check)}",
+                "workload.max_output={kind: fixed value: 1}", *settings_of_device(check),
                 f"system.model_shape={{weight_dtype: {dtype} kv_dtype: bf16}}",
                 "policy.vllm_v1.max_num_batched_tokens=2048"]
-    words = [word for setting in settings for word in ("--set", setting)]
-    _, watts = watts_of(check, [check.programs["twinserve"], "run", HERE / "vllm_v1.textproto", *words,
-                                "--out", folder], 60)
+    _, watts = watts_of(check, [check.programs["twinserve"], "run", HERE / "vllm_v1.textproto",
+                                *set_words(settings), "--out", folder], 60)
     summary = json.loads((folder / "summary.json").read_text())
     return {"step": f"prefill {dtype} 2048", "tokens": 2048,
             "step_ms": round(1e3 * summary["duration_seconds"] / prompts, 3), "watts": watts}

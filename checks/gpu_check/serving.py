@@ -51,14 +51,24 @@ MODELS = {
 SECONDS_MAX = 75  # of one row
 
 
-def settings_of_run(check, rate):
-    """Assignments that make vllm_v1.textproto the run of this device, or a small one."""
-    settings = ["cost=profile {}", f"workload.arrivals.rate={rate}"]
+def settings_of_device(check):
+    """Assignments that let vllm_v1.textproto run on this device."""
+    settings = []
     if check.attention != "auto":
         settings.append(f"world.real.attention={check.attention}")
     if hardware(check):
         settings.append(f"system.hardware={hardware(check)}")
     return settings
+
+
+def settings_of_run(check, rate):
+    """Assignments that make vllm_v1.textproto the run of this device."""
+    return ["cost=profile {}", f"workload.arrivals.rate={rate}", *settings_of_device(check)]
+
+
+def set_words(settings):
+    """The assignments as options of a command."""
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def quick_settings(check):
@@ -73,10 +83,9 @@ def quick_settings(check):
 def validate(check, name, settings, repeats, seconds):
     """What `validate` says of vllm_v1.textproto with these assignments, the last ones first."""
     settings = settings + (quick_settings(check) if check.quick else [])
-    words = [word for setting in settings for word in ("--set", setting)]
     return json.loads(check.twinserve(
         ["validate", HERE / "vllm_v1.textproto", "--repeats", repeats, "--format", "json", "--out",
-         check.out / name, *words], seconds))
+         check.out / name, *set_words(settings)], seconds))
 
 
 def number(value):

@@ -48,7 +48,7 @@ void Bind(Archive& fields, AnyPolicy& policy) {
   Bind(fields, chosen);
 }
 
-// Those of the registry, and a file.
+// The schema has a member for each policy of the registry, and one for a file.
 TEST(ChoiceBindingTest, EveryPolicyOfTheSchemaIsRead) {
   ExpectARowForEveryMember<proto::Policy>(PolicyNames().size() + 1, AnyPolicy{});
 }
