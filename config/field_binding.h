@@ -82,6 +82,11 @@ class FromMessage {
     CHECK(known);
   }
 
+  template <class E>
+  void OptionalEnum(const char* field, std::optional<E>& value, EnumNames<E> names) const {
+    if (Has(field)) Enum(field, value.emplace(), names);
+  }
+
   template <class T>
   void Nested(const char* field, T& value) const {
     if (!Has(field)) return;
@@ -169,6 +174,11 @@ class ToMessage {
       }
     }
     CHECK(known);
+  }
+
+  template <class E>
+  void OptionalEnum(const char* field, const std::optional<E>& value, EnumNames<E> names) {
+    if (value) Enum(field, *value, names);
   }
 
   template <class T>

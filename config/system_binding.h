@@ -9,9 +9,12 @@
 
 namespace twin {
 
-inline constexpr EnumNames<DType> kDTypeNames = {{"fp32", DType::kFp32}, {"bf16", DType::kBf16},
-                                                 {"fp16", DType::kFp16}, {"fp8", DType::kFp8},
-                                                 {"int8", DType::kInt8}, {"int4", DType::kInt4}};
+inline constexpr EnumNames<DType> kDTypeNames = {
+    {"fp32", DType::kFp32},          {"bf16", DType::kBf16},
+    {"fp16", DType::kFp16},          {"fp8", DType::kFp8},
+    {"int8", DType::kInt8},          {"int4", DType::kInt4},
+    {"fp8_block", DType::kFp8Block}, {"int4_group_32", DType::kInt4Group32},
+    {"mxfp4", DType::kMxfp4},        {"nvfp4", DType::kNvfp4}};
 
 template <class Archive>
 void Bind(Archive& fields, HardwareSpec& spec) {
@@ -24,6 +27,7 @@ void Bind(Archive& fields, HardwareSpec& spec) {
   fields.Value("peak_tf32_flops", spec.peak_tf32_flops);
   fields.Value("peak_bf16_flops", spec.peak_bf16_flops);
   fields.Value("peak_fp8_flops", spec.peak_fp8_flops);
+  fields.Value("peak_fp4_flops", spec.peak_fp4_flops);
   fields.Value("peak_int8_flops", spec.peak_int8_flops);
   fields.Value("link_bandwidth_bytes_per_s", spec.link_bandwidth_bytes_per_s);
   fields.Value("link_latency_s", spec.link_latency_s);
@@ -52,6 +56,94 @@ void Bind(Archive& fields, MoeSpec& moe) {
   fields.Value("experts_per_token", moe.experts_per_token);
   fields.Value("expert_intermediate", moe.expert_intermediate);
   fields.Value("shared_intermediate", moe.shared_intermediate);
+  fields.Value("shared_gate", moe.shared_gate);
+  fields.Value("latent", moe.latent);
+  fields.Value("selection_bias", moe.selection_bias);
+  fields.Value("router_bias", moe.router_bias);
+  fields.Value("expert_bias", moe.expert_bias);
+  fields.Value("identity_experts", moe.identity_experts);
+  fields.Value("dense_intermediate", moe.dense_intermediate);
+}
+
+template <class Archive>
+void Bind(Archive& fields, LatentSpec& latent) {
+  fields.Value("query_rank", latent.query_rank);
+  fields.Value("kv_rank", latent.kv_rank);
+  fields.Value("nope_dim", latent.nope_dim);
+  fields.Value("rope_dim", latent.rope_dim);
+  fields.Value("value_dim", latent.value_dim);
+  fields.Value("index_heads", latent.index_heads);
+  fields.Value("index_dim", latent.index_dim);
+  fields.Value("index_keys", latent.index_keys);
+  fields.Value("reuses_index", latent.reuses_index);
+}
+
+template <class Archive>
+void Bind(Archive& fields, RecurrentSpec& recurrent) {
+  using Kind = RecurrentKind;
+  fields.template Enum<Kind>("kind", recurrent.kind,
+                             {{"gated_delta", Kind::kGatedDelta},
+                              {"kimi_delta", Kind::kKimiDelta},
+                              {"mamba2", Kind::kMamba2},
+                              {"lightning", Kind::kLightning}});
+  fields.Value("key_heads", recurrent.key_heads);
+  fields.Value("value_heads", recurrent.value_heads);
+  fields.Value("key_dim", recurrent.key_dim);
+  fields.Value("value_dim", recurrent.value_dim);
+  fields.Value("convolution", recurrent.convolution);
+  fields.Value("full_rank_gate", recurrent.full_rank_gate);
+  fields.Value("state_value_bytes", recurrent.state_value_bytes);
+}
+
+template <class Archive>
+void Bind(Archive& fields, BlockIndexSpec& index) {
+  fields.Value("heads", index.heads);
+  fields.Value("dim", index.dim);
+  fields.Value("block", index.block);
+  fields.Value("blocks", index.blocks);
+}
+
+template <class Archive>
+void Bind(Archive& fields, LayerSpec& layer) {
+  fields.Value("query_heads", layer.query_heads);
+  fields.Value("kv_heads", layer.kv_heads);
+  fields.Value("head_dim", layer.head_dim);
+  fields.Value("value_dim", layer.value_dim);
+  fields.Value("sliding_window", layer.sliding_window);
+  fields.Value("chunk", layer.chunk);
+  fields.Value("qkv_bias", layer.qkv_bias);
+  fields.Value("output_bias", layer.output_bias);
+  fields.Value("qk_norm", layer.qk_norm);
+  fields.Value("full_qk_norm", layer.full_qk_norm);
+  fields.Value("sinks", layer.sinks);
+  fields.Value("keys_are_values", layer.keys_are_values);
+  fields.template Enum<OutputGate>(
+      "output_gate", layer.output_gate,
+      {{"none", OutputGate::kNone}, {"full", OutputGate::kFull}, {"head", OutputGate::kHead}});
+  fields.OptionalNested("latent", layer.latent);
+  fields.OptionalNested("recurrent", layer.recurrent);
+  fields.OptionalNested("block_index", layer.block_index);
+  fields.Value("intermediate", layer.intermediate);
+  fields.Value("gated_mlp", layer.gated_mlp);
+  fields.Value("mlp_bias", layer.mlp_bias);
+  fields.Nested("moe", layer.moe);
+  fields.Value("norms_per_layer", layer.norms_per_layer);
+  fields.Value("scales_per_layer", layer.scales_per_layer);
+}
+
+template <class Archive>
+void Bind(Archive& fields, LayerGroup& group) {
+  fields.Value("layers", group.layers);
+  fields.Nested("layer", group.layer);
+}
+
+template <class Archive>
+void Bind(Archive& fields, WeightFormats& formats) {
+  fields.template OptionalEnum<DType>("attention", formats.attention, kDTypeNames);
+  fields.template OptionalEnum<DType>("recurrent", formats.recurrent, kDTypeNames);
+  fields.template OptionalEnum<DType>("dense", formats.dense, kDTypeNames);
+  fields.template OptionalEnum<DType>("shared", formats.shared, kDTypeNames);
+  fields.template OptionalEnum<DType>("experts", formats.experts, kDTypeNames);
 }
 
 template <class Archive>
@@ -59,28 +151,19 @@ void Bind(Archive& fields, ModelSpec& model) {
   fields.Value("name", model.name);
   fields.Value("layers", model.layers);
   fields.Value("hidden", model.hidden);
-  fields.Value("intermediate", model.intermediate);
-  fields.Value("query_heads", model.query_heads);
-  fields.Value("kv_heads", model.kv_heads);
-  fields.Value("head_dim", model.head_dim);
+  Bind(fields, static_cast<LayerSpec&>(model));
   fields.Value("vocab", model.vocab);
   fields.Value("max_position", model.max_position);
   fields.Value("tied_embeddings", model.tied_embeddings);
-  fields.Value("gated_mlp", model.gated_mlp);
   fields.template Enum<NormKind>(
       "norm", model.norm, {{"rms_norm", NormKind::kRmsNorm}, {"layer_norm", NormKind::kLayerNorm}});
-  fields.Value("norms_per_layer", model.norms_per_layer);
   fields.Value("final_norm", model.final_norm);
-  fields.Value("qkv_bias", model.qkv_bias);
-  fields.Value("output_bias", model.output_bias);
-  fields.Value("mlp_bias", model.mlp_bias);
-  fields.Value("qk_norm", model.qk_norm);
   fields.Value("learned_positions", model.learned_positions);
   fields.Value("embedding_width", model.embedding_width);
-  fields.Value("sliding_window", model.sliding_window);
   fields.Value("windowed_layers", model.windowed_layers);
-  fields.Nested("moe", model.moe);
+  fields.List("groups", model.groups);
   fields.template Enum<DType>("weight_dtype", model.weight_dtype, kDTypeNames);
+  fields.Nested("formats", model.formats);
   fields.template Enum<DType>("kv_dtype", model.kv_dtype, kDTypeNames);
 }
 

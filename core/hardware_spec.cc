@@ -52,6 +52,7 @@ void Validate(const HardwareSpec& h) {
            Field{"peak_tf32_flops", h.peak_tf32_flops},
            Field{"peak_bf16_flops", h.peak_bf16_flops},
            Field{"peak_fp8_flops", h.peak_fp8_flops},
+           Field{"peak_fp4_flops", h.peak_fp4_flops},
            Field{"peak_int8_flops", h.peak_int8_flops},
            Field{"link_latency_s", h.link_latency_s},
            Field{"inter_node_latency_s", h.inter_node_latency_s},

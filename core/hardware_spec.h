@@ -27,6 +27,7 @@ struct HardwareSpec {
   double peak_tf32_flops = 0;
   double peak_bf16_flops = 0;  // also fp16
   double peak_fp8_flops = 0;
+  double peak_fp4_flops = 0;  // of nvfp4 and mxfp4; 0 = such weights are widened to 16 bits
   double peak_int8_flops = 0;
 
   // Links between the devices of one node (NVLink, else PCIe), per direction.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "core/input_error.h"
+#include "core/layered_presets.h"
 #include "core/letter_case.h"
 #include "core/nearest_names.h"
 
@@ -113,20 +115,61 @@ struct NotDescribed {
   std::string_view why;
 };
 constexpr std::array kNotDescribed = {
-    NotDescribed{"llama-4", "most of its layers attend within chunks of 8,192 tokens"},
-    NotDescribed{"gpt-oss", "its experts alone have weights of 4 bits"},
     NotDescribed{"phi-2", "attention and MLP of a layer share a norm and run side by side"},
-    NotDescribed{"deepseek-v3", "attention reads compressed keys and values"},
-    NotDescribed{"deepseek-r1", "attention reads compressed keys and values"},
     NotDescribed{"decilm-7b", "its layers differ in their KV heads"},
-    NotDescribed{"minimax-m2", "it norms all query heads of a token together"},
 };
 
-constexpr auto kNames = [] {
-  std::array<std::string_view, kShapes.size()> names{};
-  for (std::size_t i = 0; i < kShapes.size(); ++i) names[i] = kShapes[i].name;
+constexpr std::array kLayered = {LatentPresets, MixturePresets, RecurrentPresets, DensePresets};
+
+// Checkpoints with the shape of a preset and another name; max_position 0 = that of the preset.
+struct Alias {
+  std::string_view name;
+  std::string_view preset;
+  std::int32_t max_position = 0;
+};
+constexpr std::array kAliases = {
+    Alias{"deepseek-r1", "deepseek-v3"},
+    Alias{"deepseek-r1-0528", "deepseek-v3"},
+    Alias{"deepseek-v3-0324", "deepseek-v3"},
+    Alias{"deepseek-v3.1", "deepseek-v3"},
+    Alias{"deepseek-v3.1-terminus", "deepseek-v3"},
+    Alias{"deepseek-v3.2-exp", "deepseek-v3.2"},
+    Alias{"deepseek-v3.2-speciale", "deepseek-v3.2"},
+    Alias{"deepseek-v2.5", "deepseek-v2"},
+    Alias{"deepseek-coder-v2-lite", "deepseek-v2-lite"},
+    Alias{"kimi-k2-0905", "kimi-k2", 262144},
+    Alias{"kimi-k2-thinking", "kimi-k2.5"},
+    Alias{"kimi-k2.6", "kimi-k2.5"},
+    Alias{"kimi-k2.7-code", "kimi-k2.5"},
+    Alias{"glm-5.1", "glm-5"},
+    Alias{"glm-5.3", "glm-5.2"},
+    Alias{"glm-4.6", "glm-4.5", 202752},
+    Alias{"glm-4.7", "glm-4.5", 202752},
+    Alias{"glm-4.6v", "glm-4.5-air"},
+    Alias{"minimax-m2.1", "minimax-m2"},
+    Alias{"minimax-m2.7", "minimax-m2", 204800},
+    Alias{"qwen3.6-27b", "qwen3.5-27b"},
+    Alias{"qwen3.6-35b-a3b", "qwen3.5-35b-a3b"},
+    Alias{"qwen3-235b-a22b-2507", "qwen3-235b-a22b", 262144},
+    Alias{"qwen3-235b-a22b-instruct-2507", "qwen3-235b-a22b", 262144},
+    Alias{"qwen3-235b-a22b-thinking-2507", "qwen3-235b-a22b", 262144},
+    Alias{"qwen3-coder-30b-a3b", "qwen3-30b-a3b", 262144},
+    Alias{"llama-3.3-70b", "llama-3.1-70b"},
+    Alias{"mistral-large-123b", "mistral-large-2407"},
+    Alias{"mistral-small-4-119b-a6b", "mistral-small-4-119b"},
+};
+
+const std::vector<std::string_view>& Names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const Shape& shape : kShapes) all.push_back(shape.name);
+    for (const auto& presets : kLayered) {
+      for (const LayeredPreset& preset : presets()) all.push_back(preset.name);
+    }
+    return all;
+  }();
   return names;
-}();
+}
 
 // Sets the fields that all models of a family share.
 void ApplyFamily(Family family, ModelSpec& model) {
@@ -172,7 +215,7 @@ void ApplyFamily(Family family, ModelSpec& model) {
 }
 
 [[noreturn]] void RefuseModel(std::string_view name) {
-  const std::string nearest = "nearest: " + NearestNames(name, kNames);
+  const std::string nearest = "nearest: " + NearestNames(name, Names());
   if (const std::string_view why = WhyNotDescribed(name); !why.empty()) {
     throw InputError(InputError::Kind::kUsage, "model",
                      "'" + std::string(name) + "' has no preset, as " + std::string(why) +
@@ -193,6 +236,20 @@ std::string_view WhyNotDescribed(std::string_view name) {
 }
 
 ModelSpec ModelPreset(std::string_view name) {
+  for (const Alias& alias : kAliases) {
+    if (!EqualsIgnoringSeparators(alias.name, name)) continue;
+    ModelSpec model = ModelPreset(alias.preset);
+    if (alias.max_position > 0) model.max_position = alias.max_position;
+    return model;
+  }
+  for (const auto& presets : kLayered) {
+    for (const LayeredPreset& preset : presets()) {
+      if (!EqualsIgnoringSeparators(preset.name, name)) continue;
+      ModelSpec model = preset.make();
+      model.name = preset.name;
+      return model;
+    }
+  }
   const auto* shape = std::ranges::find_if(
       kShapes, [name](const Shape& s) { return EqualsIgnoringSeparators(s.name, name); });
   if (shape == kShapes.end()) RefuseModel(name);
@@ -217,6 +274,6 @@ ModelSpec ModelPreset(std::string_view name) {
   return model;
 }
 
-std::span<const std::string_view> ModelPresetNames() { return kNames; }
+std::span<const std::string_view> ModelPresetNames() { return Names(); }
 
 }  // namespace twin

@@ -32,37 +32,147 @@ std::int64_t NormParameters(const ModelSpec& m, std::int64_t width) {
   return m.norm == NormKind::kLayerNorm ? 2 * width : width;
 }
 
-// One rank's share of an MLP of the given width.
-std::int64_t MlpParameters(const ModelSpec& m, std::int64_t width, std::int64_t tensor) {
-  const std::int64_t hidden = m.hidden;
-  const std::int64_t inputs = m.gated_mlp ? 2 : 1;
-  const std::int64_t share = width / tensor;
-  const std::int64_t bias = m.mlp_bias ? inputs * share + hidden : 0;
-  return (inputs + 1) * hidden * share + bias;
+// Numbers of one rank's share of a layer, by the part that WeightFormats names.
+struct LayerCount {
+  std::int64_t attention = 0;
+  std::int64_t recurrent = 0;
+  std::int64_t dense = 0;
+  std::int64_t shared = 0;
+  std::int64_t experts = 0;
+  std::int64_t rest = 0;  // norms, routers, convolutions and biases
+
+  [[nodiscard]] std::int64_t sum() const {
+    return attention + recurrent + dense + shared + experts + rest;
+  }
+};
+
+// One rank's share of an MLP of the given widths.
+std::int64_t MlpParameters(const LayerSpec& l, std::int64_t outer, std::int64_t inner,
+                           std::int64_t tensor) {
+  const std::int64_t inputs = l.gated_mlp ? 2 : 1;
+  return (inputs + 1) * outer * (inner / tensor);
 }
 
-std::int64_t AttentionParameters(const ModelSpec& m, const Parallelism& p) {
+std::int64_t MlpBiases(const LayerSpec& l, std::int64_t outer, std::int64_t inner,
+                       std::int64_t tensor) {
+  return (l.gated_mlp ? 2 : 1) * (inner / tensor) + outer;
+}
+
+// Index heads and index keys are on every rank.
+void CountLatent(const ModelSpec& m, const LayerSpec& l, std::int64_t tensor, LayerCount& count) {
+  const LatentSpec& latent = *l.latent;
   const std::int64_t hidden = m.hidden;
-  const std::int64_t query = std::int64_t{m.query_heads} / p.tensor * m.head_dim;
-  const std::int64_t qkv = query + 2 * std::int64_t{KvHeadsPerRank(m, p)} * m.head_dim;
-  std::int64_t count = hidden * qkv + query * hidden;
-  if (m.qkv_bias) count += qkv;
-  if (m.output_bias) count += hidden;
-  if (m.qk_norm) count += 2 * NormParameters(m, m.head_dim);
-  return count;
+  const std::int64_t heads = l.query_heads / tensor;
+  const std::int64_t key = latent.nope_dim + latent.rope_dim;
+  const std::int64_t input = latent.query_rank > 0 ? latent.query_rank : hidden;
+  count.attention = hidden * latent.query_rank + input * heads * key +
+                    hidden * (latent.kv_rank + latent.rope_dim) +
+                    latent.kv_rank * heads * (latent.nope_dim + latent.value_dim) +
+                    heads * latent.value_dim * hidden;
+  if (l.output_gate == OutputGate::kFull) count.attention += hidden * heads * latent.value_dim;
+  count.rest += latent.query_rank + latent.kv_rank;
+  if (!latent.owns_index()) return;
+  count.attention += std::int64_t{latent.query_rank} * latent.index_heads * latent.index_dim +
+                     hidden * (latent.index_dim + latent.index_heads);
+  count.rest += 2 * latent.index_dim;
+}
+
+void CountHeads(const ModelSpec& m, const LayerSpec& l, const Parallelism& p, LayerCount& count) {
+  const std::int64_t hidden = m.hidden;
+  const std::int64_t heads = l.query_heads / p.tensor;
+  const std::int64_t kv_heads = KvHeadsPerRank(l, p);
+  const std::int64_t query = heads * l.head_dim * (l.output_gate == OutputGate::kFull ? 2 : 1);
+  const std::int64_t key = kv_heads * l.head_dim;
+  const std::int64_t value = l.keys_are_values ? 0 : kv_heads * l.value_width();
+  count.attention = hidden * (query + key + value) + heads * l.value_width() * hidden;
+  if (l.qkv_bias) count.rest += query + key + value;
+  if (l.output_bias) count.rest += hidden;
+  if (l.full_qk_norm) {
+    count.rest += heads * l.head_dim + key;
+  } else if (l.qk_norm) {
+    count.rest += 2 * NormParameters(m, l.head_dim);
+  }
+  if (l.sinks) count.rest += heads;
+  if (l.output_gate == OutputGate::kHead) count.attention += hidden * heads;
+  if (!l.block_index) return;
+  const std::int64_t index = l.block_index->dim;
+  count.attention += hidden * index * (l.block_index->heads + 1);
+  count.rest += 2 * index;
+}
+
+void CountRecurrent(const ModelSpec& m, const LayerSpec& l, std::int64_t tensor,
+                    LayerCount& count) {
+  const RecurrentSpec& r = *l.recurrent;
+  const std::int64_t hidden = m.hidden;
+  const std::int64_t heads = r.value_heads / tensor;
+  const std::int64_t keys = std::max<std::int64_t>(1, r.key_heads / tensor) * r.key_dim;
+  const std::int64_t values = heads * r.value_dim;
+  switch (r.kind) {
+    case RecurrentKind::kGatedDelta:
+      count.recurrent = hidden * (2 * keys + 3 * values);
+      count.rest +=
+          2 * hidden * heads + (2 * keys + values) * r.convolution + 2 * heads + r.value_dim;
+      return;
+    case RecurrentKind::kKimiDelta: {
+      const std::int64_t low_rank = (hidden + values) * r.value_dim;
+      const std::int64_t gate = r.full_rank_gate ? hidden * values : low_rank;
+      count.recurrent = hidden * 4 * values + low_rank + gate + hidden * heads;
+      count.rest += 3 * values * r.convolution + heads + values + r.value_dim;
+      return;
+    }
+    case RecurrentKind::kMamba2: {
+      const std::int64_t convolved = values + 2 * keys;
+      count.recurrent = hidden * (2 * values + convolved + heads);
+      count.rest += convolved * (r.convolution + 1) + 3 * heads + values;
+      return;
+    }
+    case RecurrentKind::kLightning:
+      count.recurrent = hidden * 5 * values;
+      count.rest += values;
+      return;
+  }
+}
+
+void CountMixture(const ModelSpec& m, const LayerSpec& l, std::int64_t tensor, std::int64_t experts,
+                  LayerCount& count) {
+  const MoeSpec& moe = l.moe;
+  const std::int64_t hidden = m.hidden;
+  const std::int64_t outer = moe.latent > 0 ? moe.latent : hidden;
+  const std::int64_t choices = moe.experts + moe.identity_experts;
+  count.experts = experts * MlpParameters(l, outer, moe.expert_intermediate, tensor);
+  count.rest += hidden * choices;
+  if (moe.selection_bias) count.rest += choices;
+  if (moe.router_bias) count.rest += choices;
+  if (moe.expert_bias || l.mlp_bias) {
+    count.rest += experts * MlpBiases(l, outer, moe.expert_intermediate, tensor);
+  }
+  if (moe.latent > 0) count.dense += 2 * hidden * moe.latent;
+  count.dense += MlpParameters(l, hidden, moe.dense_intermediate, tensor);
+  if (moe.shared_intermediate == 0) return;
+  count.shared = MlpParameters(l, hidden, moe.shared_intermediate, tensor);
+  if (l.mlp_bias) count.rest += MlpBiases(l, hidden, moe.shared_intermediate, tensor);
+  if (moe.shared_gate) count.rest += hidden;
 }
 
 // One rank's share of a layer; a mixture in it has `experts` experts.
-std::int64_t LayerParameters(const ModelSpec& m, const Parallelism& p, std::int64_t experts) {
-  const std::int64_t norms = m.norms_per_layer * NormParameters(m, m.hidden);
-  const std::int64_t common = AttentionParameters(m, p) + norms;
-  if (m.moe.experts == 0) return common + MlpParameters(m, m.intermediate, p.tensor);
-  const std::int64_t router = std::int64_t{m.hidden} * m.moe.experts;
-  std::int64_t shared = 0;
-  if (m.moe.shared_intermediate > 0) {
-    shared = MlpParameters(m, m.moe.shared_intermediate, p.tensor) + m.hidden;
+LayerCount CountLayer(const ModelSpec& m, const LayerSpec& l, const Parallelism& p,
+                      std::int64_t experts) {
+  LayerCount count;
+  count.rest = l.norms_per_layer * NormParameters(m, m.hidden) + l.scales_per_layer;
+  if (l.recurrent) {
+    CountRecurrent(m, l, p.tensor, count);
+  } else if (l.latent) {
+    CountLatent(m, l, p.tensor, count);
+  } else if (l.query_heads > 0) {
+    CountHeads(m, l, p, count);
   }
-  return common + router + experts * MlpParameters(m, m.moe.expert_intermediate, p.tensor) + shared;
+  if (l.moe.experts > 0) {
+    CountMixture(m, l, p.tensor, experts, count);
+  } else if (l.intermediate > 0) {
+    count.dense = MlpParameters(l, m.hidden, l.intermediate, p.tensor);
+    if (l.mlp_bias) count.rest += MlpBiases(l, m.hidden, l.intermediate, p.tensor);
+  }
+  return count;
 }
 
 std::int64_t EmbeddingWidth(const ModelSpec& m) {
@@ -87,38 +197,186 @@ std::int64_t OutputParameters(const ModelSpec& m, std::int64_t tensor, bool shar
   return norm + EmbeddingProjection(m) + (shares_embedding ? 0 : head);
 }
 
-std::int64_t Parameters(const ModelSpec& m, std::int64_t experts) {
-  return m.layers * LayerParameters(m, Parallelism{}, experts) + InputParameters(m, 1) +
+enum class CountedExperts : std::uint8_t { kAll, kActive };
+
+std::int64_t LayerParameters(const ModelSpec& m, CountedExperts experts) {
+  std::int64_t sum = 0;
+  for (const LayerGroup& kind : StageLayerKinds(m, {}, 0)) {
+    const MoeSpec& moe = kind.layer.moe;
+    sum += kind.layers *
+           CountLayer(m, kind.layer, {},
+                      experts == CountedExperts::kAll ? moe.experts : moe.experts_per_token)
+               .sum();
+  }
+  return sum;
+}
+
+std::int64_t Parameters(const ModelSpec& m, CountedExperts experts) {
+  return LayerParameters(m, experts) + InputParameters(m, 1) +
          OutputParameters(m, 1, m.tied_embeddings);
+}
+
+// Bytes of one rank's share of a layer. Where parts have formats of their own, the rest of the
+// layer stays in 16 bits.
+double LayerBytes(const ModelSpec& m, const LayerSpec& layer, const Parallelism& p) {
+  const LayerCount count = CountLayer(m, layer, p, layer.moe.experts);
+  const auto bytes = [&](std::int64_t numbers, const std::optional<DType>& format) {
+    return static_cast<double>(numbers) * BytesPerWeight(format.value_or(m.weight_dtype));
+  };
+  const bool uniform = m.groups.empty() && m.formats == WeightFormats{};
+  const DType rest = uniform ? m.weight_dtype : EmbeddingFormat(m.weight_dtype);
+  return bytes(count.attention, m.formats.attention) + bytes(count.recurrent, m.formats.recurrent) +
+         bytes(count.dense, m.formats.dense) + bytes(count.shared, m.formats.shared) +
+         bytes(count.experts, m.formats.experts) + bytes(count.rest, rest);
+}
+
+void ValidateMixture(const ModelSpec& model, const MoeSpec& moe) {
+  RequirePositive(model, "moe.experts", moe.experts);
+  RequirePositive(model, "moe.experts_per_token", moe.experts_per_token);
+  RequirePositive(model, "moe.expert_intermediate", moe.expert_intermediate);
+  if (moe.experts_per_token > moe.experts) {
+    Refuse(model, "moe.experts_per_token " + std::to_string(moe.experts_per_token) +
+                      " exceeds moe.experts " + std::to_string(moe.experts));
+  }
+}
+
+void ValidateHeads(const ModelSpec& model, const LayerSpec& layer) {
+  RequirePositive(model, "query_heads", layer.query_heads);
+  RequirePositive(model, "kv_heads", layer.kv_heads);
+  RequirePositive(model, "head_dim", layer.head_dim);
+  if (layer.query_heads % layer.kv_heads != 0) {
+    Refuse(model, "query_heads " + std::to_string(layer.query_heads) +
+                      " is no multiple of kv_heads " + std::to_string(layer.kv_heads));
+  }
+}
+
+void ValidateLatent(const ModelSpec& model, const LayerSpec& layer) {
+  RequirePositive(model, "query_heads", layer.query_heads);
+  RequirePositive(model, "latent.kv_rank", layer.latent->kv_rank);
+  RequirePositive(model, "latent.nope_dim", layer.latent->nope_dim);
+  RequirePositive(model, "latent.value_dim", layer.latent->value_dim);
+  if (layer.latent->index_heads > 0) {
+    RequirePositive(model, "latent.index_dim", layer.latent->index_dim);
+    RequirePositive(model, "latent.index_keys", layer.latent->index_keys);
+  }
+}
+
+void ValidateRecurrent(const ModelSpec& model, const LayerSpec& layer) {
+  if (layer.query_heads > 0 || layer.latent) {
+    Refuse(model, "recurrent: a layer of this kind has no query_heads and no latent");
+  }
+  RequirePositive(model, "recurrent.key_heads", layer.recurrent->key_heads);
+  RequirePositive(model, "recurrent.value_heads", layer.recurrent->value_heads);
+  RequirePositive(model, "recurrent.key_dim", layer.recurrent->key_dim);
+  RequirePositive(model, "recurrent.value_dim", layer.recurrent->value_dim);
+}
+
+void ValidateGroups(const ModelSpec& model) {
+  std::int64_t layers = 0;
+  for (const LayerGroup& group : model.groups) {
+    RequirePositive(model, "groups.layers", group.layers);
+    layers += group.layers;
+    const LayerSpec& layer = group.layer;
+    if (layer.recurrent) {
+      ValidateRecurrent(model, layer);
+    } else if (layer.latent) {
+      ValidateLatent(model, layer);
+    } else if (layer.query_heads > 0) {
+      ValidateHeads(model, layer);
+    } else if (!layer.has_mlp()) {
+      Refuse(model, "groups: a layer has neither attention nor MLP");
+    }
+    if (layer.moe.experts != 0) ValidateMixture(model, layer.moe);
+  }
+  if (layers == model.layers) return;
+  Refuse(model, "groups have " + std::to_string(layers) + " layers, must have layers " +
+                    std::to_string(model.layers));
+}
+
+void ValidateSplit(const ModelSpec& model, const LayerSpec& layer, std::int64_t tensor) {
+  RequireDivides(model, "query_heads", layer.query_heads, tensor);
+  if (layer.query_heads > 0 && !layer.latent && layer.kv_heads % tensor != 0 &&
+      tensor % layer.kv_heads != 0) {
+    Refuse(model, "kv_heads " + std::to_string(layer.kv_heads) +
+                      " can neither be divided nor replicated over tensor parallelism " +
+                      std::to_string(tensor));
+  }
+  if (layer.recurrent) {
+    RequireDivides(model, "recurrent.value_heads", layer.recurrent->value_heads, tensor);
+  }
+  if (layer.moe.experts == 0) {
+    RequireDivides(model, "intermediate", layer.intermediate, tensor);
+  } else {
+    RequireDivides(model, "moe.expert_intermediate", layer.moe.expert_intermediate, tensor);
+    RequireDivides(model, "moe.shared_intermediate", layer.moe.shared_intermediate, tensor);
+  }
+}
+
+// Cached bytes of a layer's window, chunk or state, on one rank.
+std::int64_t FixedBytes(const ModelSpec& m, const LayerSpec& l, const Parallelism& p) {
+  if (!l.recurrent) {
+    return std::max(l.sliding_window, l.chunk) * KvBytesPerTokenAndLayer(m, l, p);
+  }
+  const RecurrentSpec& r = *l.recurrent;
+  const std::int64_t heads = r.value_heads / p.tensor;
+  const std::int64_t keys = std::max(1, r.key_heads / p.tensor) * std::int64_t{r.key_dim};
+  const std::int64_t values = heads * r.value_dim;
+  const std::int64_t state = heads * r.key_dim * r.value_dim * r.state_value_bytes;
+  constexpr std::int64_t kTailBytes = 2;
+  const std::int64_t taps = std::max(0, r.convolution - 1);
+  return state + taps * (2 * keys + values) * kTailBytes;
+}
+
+bool KeepsAllTokens(const LayerSpec& layer) {
+  return layer.query_heads > 0 && layer.sliding_window == 0 && layer.chunk == 0;
+}
+
+// fp8, with a scale of 32 bits.
+std::int64_t IndexBytesPerToken(const LayerSpec& layer) {
+  constexpr std::int64_t kScaleBytes = 4;
+  if (layer.block_index) return layer.block_index->dim + kScaleBytes;
+  const bool owns = layer.latent && layer.latent->owns_index();
+  return owns ? layer.latent->index_dim + kScaleBytes : 0;
 }
 
 }  // namespace
 
+void SetLayers(const std::vector<LayerGroup>& groups, ModelSpec& model) {
+  CHECK(!groups.empty());
+  static_cast<LayerSpec&>(model) = groups.front().layer;
+  model.layers = 0;
+  for (const LayerGroup& group : groups) model.layers += group.layers;
+  model.groups.clear();
+  model.windowed_layers = 0;
+  if (groups.size() > 1) {
+    model.groups = groups;
+  } else if (model.sliding_window > 0) {
+    model.windowed_layers = model.layers;
+  }
+}
+
 void Validate(const ModelSpec& model) {
   RequirePositive(model, "layers", model.layers);
   RequirePositive(model, "hidden", model.hidden);
-  RequirePositive(model, "query_heads", model.query_heads);
-  RequirePositive(model, "kv_heads", model.kv_heads);
-  RequirePositive(model, "head_dim", model.head_dim);
   RequirePositive(model, "vocab", model.vocab);
   RequirePositive(model, "max_position", model.max_position);
-  if (model.query_heads % model.kv_heads != 0) {
-    Refuse(model, "query_heads " + std::to_string(model.query_heads) +
-                      " is no multiple of kv_heads " + std::to_string(model.kv_heads));
+  if (IsWeightFormat(model.kv_dtype)) {
+    Refuse(model,
+           "kv_dtype is " + std::string(Name(model.kv_dtype)) + ", a format of weights alone");
+  }
+  if (!model.groups.empty()) {
+    ValidateGroups(model);
+    return;
+  }
+  if (model.latent) {
+    ValidateLatent(model, model);
+  } else {
+    ValidateHeads(model, model);
   }
   if (model.moe.experts == 0) {
     RequirePositive(model, "intermediate", model.intermediate);
   } else {
-    RequirePositive(model, "moe.experts", model.moe.experts);
-    RequirePositive(model, "moe.experts_per_token", model.moe.experts_per_token);
-    RequirePositive(model, "moe.expert_intermediate", model.moe.expert_intermediate);
-    if (model.moe.experts_per_token > model.moe.experts) {
-      Refuse(model, "moe.experts_per_token " + std::to_string(model.moe.experts_per_token) +
-                        " exceeds moe.experts " + std::to_string(model.moe.experts));
-    }
-  }
-  if (model.kv_dtype == DType::kInt4) {
-    Refuse(model, "kv_dtype is int4, a format of weights alone");
+    ValidateMixture(model, model.moe);
   }
   if (model.sliding_window < 0 || model.windowed_layers < 0 ||
       model.windowed_layers > model.layers) {
@@ -131,18 +389,8 @@ void Validate(const ModelSpec& model, const Parallelism& parallelism) {
   Validate(model);
   RequirePositive(model, "tensor parallelism", parallelism.tensor);
   RequirePositive(model, "pipeline parallelism", parallelism.pipeline);
-  const std::int64_t tensor = parallelism.tensor;
-  RequireDivides(model, "query_heads", model.query_heads, tensor);
-  if (model.kv_heads % tensor != 0 && tensor % model.kv_heads != 0) {
-    Refuse(model, "kv_heads " + std::to_string(model.kv_heads) +
-                      " can neither be divided nor replicated over tensor parallelism " +
-                      std::to_string(tensor));
-  }
-  if (model.moe.experts == 0) {
-    RequireDivides(model, "intermediate", model.intermediate, tensor);
-  } else {
-    RequireDivides(model, "moe.expert_intermediate", model.moe.expert_intermediate, tensor);
-    RequireDivides(model, "moe.shared_intermediate", model.moe.shared_intermediate, tensor);
+  for (const LayerGroup& kind : StageLayerKinds(model, {}, 0)) {
+    ValidateSplit(model, kind.layer, parallelism.tensor);
   }
   if (parallelism.pipeline > model.layers) {
     Refuse(model, "pipeline parallelism " + std::to_string(parallelism.pipeline) + " exceeds its " +
@@ -151,15 +399,15 @@ void Validate(const ModelSpec& model, const Parallelism& parallelism) {
 }
 
 std::int64_t TotalParameters(const ModelSpec& model) {
-  return Parameters(model, model.moe.experts);
+  return Parameters(model, CountedExperts::kAll);
 }
 
 std::int64_t ActiveParameters(const ModelSpec& model) {
-  return Parameters(model, model.moe.experts_per_token);
+  return Parameters(model, CountedExperts::kActive);
 }
 
 std::int64_t ActiveLayerParameters(const ModelSpec& model) {
-  return model.layers * LayerParameters(model, Parallelism{}, model.moe.experts_per_token);
+  return LayerParameters(model, CountedExperts::kActive);
 }
 
 std::int64_t ActivationByteSize(const ModelSpec& model) {
@@ -176,33 +424,94 @@ std::int32_t StageLayers(const ModelSpec& model, const Parallelism& parallelism,
   return share + (has_extra ? 1 : 0);
 }
 
-std::int32_t KvHeadsPerRank(const ModelSpec& model, const Parallelism& parallelism) {
-  return std::max(1, model.kv_heads / parallelism.tensor);
+std::vector<LayerGroup> StageLayerKinds(const ModelSpec& model, const Parallelism& parallelism,
+                                        std::int32_t stage) {
+  const std::int32_t count = StageLayers(model, parallelism, stage);
+  if (model.groups.empty()) return {{count, model}};
+  std::int32_t first = 0;
+  for (std::int32_t i = 0; i < stage; ++i) first += StageLayers(model, parallelism, i);
+  std::vector<LayerGroup> kinds;
+  std::int32_t begin = 0;
+  for (const LayerGroup& group : model.groups) {
+    const std::int32_t end = begin + group.layers;
+    const std::int32_t inside = std::min(end, first + count) - std::max(begin, first);
+    begin = end;
+    if (inside <= 0) continue;
+    const auto known = std::ranges::find(kinds, group.layer, &LayerGroup::layer);
+    if (known == kinds.end()) {
+      kinds.push_back({inside, group.layer});
+    } else {
+      known->layers += inside;
+    }
+  }
+  return kinds;
+}
+
+std::int32_t KvHeadsPerRank(const LayerSpec& layer, const Parallelism& parallelism) {
+  return std::max(1, layer.kv_heads / parallelism.tensor);
 }
 
 std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
                                 std::int32_t stage) {
   const bool is_first = stage == 0;
   const bool is_last = stage == parallelism.pipeline - 1;
-  const std::int64_t layers = StageLayers(model, parallelism, stage) *
-                              LayerParameters(model, parallelism, model.moe.experts);
+  double layers = 0;
+  for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
+    layers += kind.layers * LayerBytes(model, kind.layer, parallelism);
+  }
   std::int64_t ends = is_first ? InputParameters(model, parallelism.tensor) : 0;
   if (is_last) {
     ends += OutputParameters(model, parallelism.tensor, model.tied_embeddings && is_first);
   }
-  return static_cast<std::int64_t>(static_cast<double>(layers) *
-                                   BytesPerWeight(model.weight_dtype)) +
-         ends * ByteSize(EmbeddingFormat(model.weight_dtype));
+  return static_cast<std::int64_t>(layers) + ends * ByteSize(EmbeddingFormat(model.weight_dtype));
 }
 
-std::int64_t KvBytesPerTokenAndLayer(const ModelSpec& model, const Parallelism& parallelism) {
-  return 2 * std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim *
+std::int64_t KvBytesPerTokenAndLayer(const ModelSpec& model, const LayerSpec& layer,
+                                     const Parallelism& parallelism) {
+  if (layer.latent) {
+    return (std::int64_t{layer.latent->kv_rank} + layer.latent->rope_dim) *
+           ByteSize(model.kv_dtype);
+  }
+  if (layer.query_heads == 0) return 0;
+  return std::int64_t{KvHeadsPerRank(layer, parallelism)} * (layer.head_dim + layer.value_width()) *
          ByteSize(model.kv_dtype);
+}
+
+KvBytes CachedBytes(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage) {
+  KvBytes bytes;
+  if (model.groups.empty() && model.sliding_window > 0) {
+    const std::int64_t layers = StageLayers(model, parallelism, stage);
+    const std::int64_t windowed = layers * model.windowed_layers / model.layers;
+    const std::int64_t layer = KvBytesPerTokenAndLayer(model, model, parallelism);
+    bytes.per_token = (layers - windowed) * layer;
+    bytes.per_sequence = windowed * model.sliding_window * layer;
+    return bytes;
+  }
+  for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
+    const LayerSpec& layer = kind.layer;
+    if (KeepsAllTokens(layer)) {
+      bytes.per_token += kind.layers * KvBytesPerTokenAndLayer(model, layer, parallelism);
+      bytes.index_per_token += kind.layers * IndexBytesPerToken(layer);
+    } else {
+      bytes.per_sequence += kind.layers * FixedBytes(model, layer, parallelism);
+    }
+  }
+  return bytes;
 }
 
 std::int64_t KvBytesPerToken(const ModelSpec& model, const Parallelism& parallelism,
                              std::int32_t stage) {
-  return StageLayers(model, parallelism, stage) * KvBytesPerTokenAndLayer(model, parallelism);
+  if (model.groups.empty()) {
+    return StageLayers(model, parallelism, stage) *
+           (KvBytesPerTokenAndLayer(model, model, parallelism) + IndexBytesPerToken(model));
+  }
+  const KvBytes bytes = CachedBytes(model, parallelism, stage);
+  if (bytes.per_token > 0) return bytes.per_token + bytes.index_per_token;
+  std::int64_t windows = 0;
+  for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
+    windows += kind.layers * KvBytesPerTokenAndLayer(model, kind.layer, parallelism);
+  }
+  return windows;
 }
 
 std::int64_t KvBytesPerToken(const ModelSpec& model) {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/dtype.h"
+#include "core/layer_spec.h"
 
 namespace twin {
 
@@ -13,47 +16,37 @@ enum class NormKind : std::uint8_t {
   kLayerNorm,  // gain and bias
 };
 
-// The mixture of experts that replaces each layer's MLP. `experts` = 0: the MLP is dense.
-struct MoeSpec {
-  std::int32_t experts = 0;
-  std::int32_t experts_per_token = 0;
-  std::int32_t expert_intermediate = 0;
-  // Width of the shared expert, an MLP applied to every token with a sigmoid gate [hidden];
-  // 0 = none.
-  std::int32_t shared_intermediate = 0;
+// Formats of parts of the layers' matrices; none = ModelSpec::weight_dtype.
+struct WeightFormats {
+  std::optional<DType> attention;  // over cached keys
+  std::optional<DType> recurrent;
+  std::optional<DType> dense;   // dense MLPs
+  std::optional<DType> shared;  // shared experts
+  std::optional<DType> experts;
 
-  bool operator==(const MoeSpec&) const = default;
+  bool operator==(const WeightFormats&) const = default;
 };
 
-// Fields have the meaning that they have in public config.json files. Counts are for the whole
-// model, not for one rank.
-struct ModelSpec {
+// A model of equal layers has the fields of LayerSpec and no `groups`; `windowed_layers` of its
+// layers may have the window. A model of layers that differ lists all of them in `groups`, and its
+// own LayerSpec is that of its first layer. Counts are for the whole model, not for one rank.
+struct ModelSpec : LayerSpec {
   std::string name;
   std::int32_t layers = 0;
   std::int32_t hidden = 0;
-  std::int32_t intermediate = 0;  // width of the dense MLP; unused when moe.experts > 0
-  std::int32_t query_heads = 0;
-  std::int32_t kv_heads = 0;
-  std::int32_t head_dim = 0;
   std::int32_t vocab = 0;
   std::int32_t max_position = 0;
   bool tied_embeddings = false;  // the output head shares the embedding's weights
-  bool gated_mlp = true;         // gate, up and down projections; otherwise up and down
   NormKind norm = NormKind::kRmsNorm;
-  std::int32_t norms_per_layer = 2;
   bool final_norm = true;
-  bool qkv_bias = false;
-  bool output_bias = false;  // the attention's output projection has a bias
-  bool mlp_bias = false;
-  bool qk_norm = false;  // a norm of width head_dim on queries and on keys
   // Rows of the learned position embedding; 0 = rotary or none.
   std::int32_t learned_positions = 0;
   // Width of the word embedding if it is projected to `hidden` and back; 0 = `hidden`, unprojected.
   std::int32_t embedding_width = 0;
-  std::int32_t sliding_window = 0;   // keys that a query sees, itself included; 0 = all
-  std::int32_t windowed_layers = 0;  // layers that the window applies to
-  MoeSpec moe;
+  std::int32_t windowed_layers = 0;  // without `groups`: layers that the window applies to
+  std::vector<LayerGroup> groups;    // in order; empty = all layers are equal
   DType weight_dtype = DType::kBf16;
+  WeightFormats formats;
   DType kv_dtype = DType::kBf16;
 
   bool operator==(const ModelSpec&) const = default;
@@ -67,6 +60,10 @@ struct Parallelism {
   [[nodiscard]] std::int32_t devices() const { return tensor * pipeline; }
   bool operator==(const Parallelism&) const = default;
 };
+
+// Makes the layers of `model` those of `groups`, and its number of layers theirs. Layers that are
+// all equal become the model's own; a window that all of them have applies to all.
+void SetLayers(const std::vector<LayerGroup>& groups, ModelSpec& model);
 
 // Throws InputError (usage) naming the model and field if a size is not positive, the heads do not
 // divide, or a mixture of experts is incomplete.
@@ -93,19 +90,37 @@ std::int64_t ActivationByteSize(const ModelSpec& model);
 std::int32_t StageLayers(const ModelSpec& model, const Parallelism& parallelism,
                          std::int32_t stage);
 
+// Distinct kinds of layers in a stage, with the number of layers of each, in the order in which
+// they first occur. A model of equal layers has one.
+std::vector<LayerGroup> StageLayerKinds(const ModelSpec& model, const Parallelism& parallelism,
+                                        std::int32_t stage);
+
 // KV heads of one rank: its share, or one replicated head if there are more ranks than heads.
-std::int32_t KvHeadsPerRank(const ModelSpec& model, const Parallelism& parallelism);
+std::int32_t KvHeadsPerRank(const LayerSpec& layer, const Parallelism& parallelism);
 
 // Weight bytes of one rank of `stage`; embedding, head and final norm in EmbeddingFormat().
 // Projections are sharded by heads and by MLP width, embedding and head by rows (rounded up).
-// Norms, biases of reduced outputs, routers and learned positions are replicated. A tied embedding
-// is stored twice if the first and last stage differ.
+// Norms, biases of reduced outputs, routers, learned positions, and projections to and from latent
+// vectors are replicated. A tied embedding is stored twice if the first and last stage differ.
 std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
                                 std::int32_t stage);
 
+// Cached bytes of a request of the layers of a stage on one rank.
+struct KvBytes {
+  std::int64_t per_token = 0;        // layers that keep all tokens: keys and values
+  std::int64_t index_per_token = 0;  // likewise: keys of their indices
+  std::int64_t per_sequence = 0;     // full windows and chunks, and states
+
+  bool operator==(const KvBytes&) const = default;
+};
+KvBytes CachedBytes(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage);
+
 // KV-cache bytes of one token in one layer, on one rank: keys and values.
-std::int64_t KvBytesPerTokenAndLayer(const ModelSpec& model, const Parallelism& parallelism);
-// KV-cache bytes of one token in all layers of a stage, and in the whole model on one device.
+std::int64_t KvBytesPerTokenAndLayer(const ModelSpec& model, const LayerSpec& layer,
+                                     const Parallelism& parallelism);
+// Bytes of one token in the blocks of a KV pool, in all layers of a stage, and in the whole model
+// on one device. Blocks of a model of equal layers hold all of them. Otherwise they hold the layers
+// that keep all tokens; of a model without such layers, those with windows.
 std::int64_t KvBytesPerToken(const ModelSpec& model, const Parallelism& parallelism,
                              std::int32_t stage);
 std::int64_t KvBytesPerToken(const ModelSpec& model);

@@ -23,14 +23,13 @@ constexpr std::int32_t kRanksMost = 64;
   throw InputError(InputError::Kind::kUsage, where, what);
 }
 
-// As Validate(ModelSpec, Parallelism) checks.
 bool Divides(const ModelSpec& model, std::int32_t ranks) {
-  const bool heads = model.query_heads % ranks == 0 &&
-                     (model.kv_heads % ranks == 0 || ranks % model.kv_heads == 0);
-  const bool dense = model.moe.experts == 0;
-  const std::int64_t width = dense ? model.intermediate : model.moe.expert_intermediate;
-  const std::int64_t shared = dense ? 0 : model.moe.shared_intermediate;
-  return heads && width % ranks == 0 && shared % ranks == 0;
+  try {
+    Validate(model, {.tensor = ranks});
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
 }
 
 std::vector<std::int32_t> RanksOf(const ModelSpec& model) {

@@ -30,7 +30,8 @@ void RequireProvenBounds(const Deployment& deployment) {
     RefuseBounds("cost", "has no proven bounds; allowed: constant, linear, roofline");
   }
   const ModelSpec& model = config.system.model_spec;
-  if (cost.reads_data_sheet && (model.moe.experts > 0 || model.windowed_layers > 0)) {
+  if (cost.reads_data_sheet &&
+      (model.moe.experts > 0 || model.windowed_layers > 0 || !model.groups.empty())) {
     RefuseBounds(
         "system.model",
         "has no proven bounds with the roofline; allowed: dense models without sliding windows");

@@ -55,6 +55,13 @@ FeatureExtractor::FeatureExtractor(const ModelSpec& model, std::int32_t tile_tok
       windowed_share_(static_cast<double>(model.windowed_layers) / model.layers),
       experts_per_token_(model.moe.experts_per_token),
       touched_experts_(ExpectedTouchedExperts(model.moe)) {
+  if (!model.groups.empty() || model.latent) {
+    throw InputError(
+        InputError::Kind::kUsage, "cost",
+        fmt::format("layers of {} differ, or have latent attention, which roofline and "
+                    "fitted costs do not know; allowed: profile, linear, constant",
+                    model.name));
+  }
   if (tile_tokens < 1) {
     throw InputError(InputError::Kind::kUsage, "cost.roofline.gemm_tile_tokens",
                      fmt::format("is {}; allowed: at least 1", tile_tokens));

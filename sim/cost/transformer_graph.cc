@@ -228,7 +228,8 @@ class StageBuilder {
   void AddAttention() {
     const auto query = static_cast<double>(query_width_);
     const auto kv = static_cast<double>(2 * kv_width_);
-    const auto key_bytes = static_cast<double>(KvBytesPerTokenAndLayer(model_, parallelism_));
+    const auto key_bytes =
+        static_cast<double>(KvBytesPerTokenAndLayer(model_, model_, parallelism_));
     AddNorm("attention_norm");
     Append(make_.Gemm("qkv_projection", {.k = model_.hidden, .n = query_width_ + 2 * kv_width_}),
            layers_);
@@ -327,8 +328,13 @@ double PeakFlops(const HardwareSpec& hardware, DType type) {
     case DType::kBf16:
     case DType::kFp16:
     case DType::kInt4:  // widened to 16 bits in the product
+    case DType::kInt4Group32:
       return wide;
+    case DType::kMxfp4:
+    case DType::kNvfp4:
+      return std::max(wide, hardware.peak_fp4_flops);
     case DType::kFp8:
+    case DType::kFp8Block:
       return hardware.peak_fp8_flops > 0 ? hardware.peak_fp8_flops : wide;
     case DType::kInt8:
       return hardware.peak_int8_flops > 0 ? hardware.peak_int8_flops : wide;

@@ -1,11 +1,8 @@
 // The operations of one pipeline stage of a transformer, as engines with fused kernels run them.
 //
-// Per layer: the products of queries, keys and values together, of the attention's output, of gate
-// and up together, and down (or router and experts); attention over the cache; two norms with their
-// residual additions, norms of queries and keys where the model has them, rotary embedding, cache
-// write, activation; two all-reduces between ranks. The first stage embeds; the last one has a
-// final norm, the LM head and the sampler for rows that emit; all other stages send their rows on.
-// All run on one stream, so that the times of a stage add up.
+// A stage has the operations of its layers (layer_operations.h). The first stage embeds; the last
+// one has a final norm, the LM head and the sampler for rows that emit; all other stages send their
+// rows on. All run on one stream, so that the times of a stage add up.
 #pragma once
 
 #include <array>
@@ -18,12 +15,10 @@
 #include "core/model_spec.h"
 #include "core/step_parts.h"
 #include "sim/cost/device_state.h"
-#include "sim/devices/operations/attention_model.h"
+#include "sim/devices/layer_operations.h"
 #include "sim/devices/operations/collective_model.h"
 #include "sim/devices/operations/device_profile.h"
-#include "sim/devices/operations/gemm_model.h"
 #include "sim/devices/operations/memory_bound_model.h"
-#include "sim/devices/operations/moe_model.h"
 #include "sim/devices/product_curve.h"
 #include "sim/devices/token_table.h"
 
@@ -68,23 +63,6 @@ constexpr StepPart PartOf(OperationClass operation) {
   return StepPart::kOther;
 }
 
-// Sizes of the operations of a step.
-struct StepLoad {
-  std::int64_t rows = 0;    // of per-token operations, padding included
-  std::int64_t logits = 0;  // rows of the LM head
-  ContextAttention chunks;
-  GenerationAttention decodes;
-};
-
-// How the operations of a model are computed, beside its shapes.
-struct OperationChoices {
-  KernelLibrary library = KernelLibrary::kVllm;
-  // Each rank holds whole experts, rather than a share of every expert.
-  bool expert_parallel = false;
-
-  bool operator==(const OperationChoices&) const = default;
-};
-
 // Thread-safe. Values that depend on a number of rows alone are computed once, when they are first
 // asked for.
 class StageOperations {
@@ -96,10 +74,10 @@ class StageOperations {
   // Seconds of each class in isolation, as measured: the median prediction.
   [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
 
-  // The latest decodes, of layers with a window and of all others.
+  // The latest decodes, of each kind of attention in the stage.
   struct Batches {
-    AttentionModel::Batch near;
-    AttentionModel::Batch all;
+    LayerOperations::Batches first;
+    std::vector<LayerOperations::Batches> others;
   };
   // Decode attention alone, as in Seconds(). `batches` are renewed. REQUIRES: they are new, or were
   // used with this stage alone.
@@ -115,13 +93,22 @@ class StageOperations {
   [[nodiscard]] std::int32_t layers() const { return layers_; }
 
  private:
-  struct Attention {
-    Estimate chunks;
-    Estimate decodes;
+  struct Kind {
+    double layers = 0;
+    LayerOperations operations;
+  };
+  // Layers of several kinds may have the same attention.
+  struct SharedAttention {
+    LayerSpec layer;       // without its MLP
+    std::size_t kind = 0;  // the first one, of kinds_
+    double layers = 0;
   };
 
   using RowsModel = Estimate (StageOperations::*)(std::int64_t rows) const;
 
+  void AddKind(const LayerContext& context, const LayerGroup& kind);
+  template <class Of>
+  [[nodiscard]] Estimate SumOfLayers(const Of& of) const;
   // The model of an operation that depends on a number of rows alone; null if the stage lacks it.
   [[nodiscard]] RowsModel ModelOf(OperationClass operation) const;
   [[nodiscard]] Estimate LayerGemms(std::int64_t rows) const;
@@ -134,24 +121,20 @@ class StageOperations {
   [[nodiscard]] Estimate Sampling(std::int64_t logits) const;
   // kSpread false: seconds alone.
   template <bool kSpread>
-  [[nodiscard]] Attention AttentionOf(const StepLoad& load, Batches& batches) const;
+  [[nodiscard]] LayerOperations::Attention AttentionOf(const StepLoad& load,
+                                                       Batches& batches) const;
 
   ModelSpec model_;
   HardwareSpec hardware_;
   Parallelism parallelism_;
   std::int32_t stage_;
   std::int32_t layers_;
-  std::int64_t query_width_;  // of one rank
-  std::int64_t kv_width_;     // likewise
-  GemmFormat format_;
-  bool expert_parallel_;
-  std::vector<ProductCurve> layer_products_;
+  std::vector<Kind> kinds_;
+  std::vector<SharedAttention> attentions_;
   std::optional<ProductCurve> head_product_;  // of the last stage
-  std::optional<MoeModel> experts_;
-  AttentionModel attention_;
-  std::optional<AttentionModel> windowed_attention_;  // of layers with a sliding window
   CollectiveModel collective_;
   MemoryBoundModel memory_bound_;
+  bool has_experts_;
   std::vector<EstimateTable> remembered_;  // by class; attention has none
   TokenTable measured_calls_;
 };

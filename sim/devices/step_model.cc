@@ -43,12 +43,18 @@ StepTerms WithErrors(StepTerms terms, const DrawnErrors& errors) {
 }
 
 // Rows at which a product computes for as long as it reads its weights. Of the experts' rows, each
-// visits `experts_per_token` of them.
+// visits `experts_per_token` of them. Of a model with both, of what has more weights.
 double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
-  const double flops = PeakFlops(hardware, model.weight_dtype) * hardware.gemm_flops_fraction;
+  const LayerSpec* largest = &model;
+  for (const LayerGroup& group : model.groups) {
+    if (group.layer.moe.experts > largest->moe.experts) largest = &group.layer;
+  }
+  const MoeSpec& moe = largest->moe;
+  const DType experts = model.formats.experts.value_or(model.weight_dtype);
+  const DType format = moe.experts > 0 ? experts : model.weight_dtype;
+  const double flops = PeakFlops(hardware, format) * hardware.gemm_flops_fraction;
   const double bytes = hardware.memory_bandwidth_bytes_per_s * hardware.gemm_bandwidth_fraction;
-  const double dense = flops / bytes * BytesPerWeight(model.weight_dtype) / 2;
-  const MoeSpec& moe = model.moe;
+  const double dense = flops / bytes * BytesPerWeight(format) / 2;
   return moe.experts == 0 ? dense : dense * moe.experts / moe.experts_per_token;
 }
 

@@ -102,9 +102,7 @@ double PeakFlops(const HardwareSpec& hardware, GemmFormat format) {
   const double bf16 =
       hardware.peak_bf16_flops > 0 ? hardware.peak_bf16_flops : hardware.peak_fp32_flops;
   if (format == GemmFormat::kFp32 && hardware.peak_fp32_flops > 0) return hardware.peak_fp32_flops;
-  if (format == GemmFormat::kFp4 && hardware.peak_fp8_flops > 0) {
-    return 2 * hardware.peak_fp8_flops;
-  }
+  if (format == GemmFormat::kFp4 && hardware.peak_fp4_flops > 0) return hardware.peak_fp4_flops;
   const bool is_fp8 = format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block;
   return is_fp8 && hardware.peak_fp8_flops > 0 ? hardware.peak_fp8_flops : bf16;
 }

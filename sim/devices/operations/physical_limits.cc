@@ -12,7 +12,7 @@ PhysicalLimits::PhysicalLimits(const HardwareSpec& hardware)
                                               : hardware.peak_bf16_flops),
       peak_bf16_(std::max(hardware.peak_bf16_flops, hardware.peak_fp32_flops)),
       peak_fp8_(std::max(peak_bf16_, hardware.peak_fp8_flops)),
-      peak_fp4_(std::max(peak_bf16_, 2 * hardware.peak_fp8_flops)),
+      peak_fp4_(std::max(peak_bf16_, hardware.peak_fp4_flops)),
       peak_int8_(std::max(peak_bf16_, hardware.peak_int8_flops)) {}
 
 double PhysicalLimits::Peak(GemmFormat format) const {

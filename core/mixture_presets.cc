@@ -1,0 +1,152 @@
+// Source: config.json of the named repositories on huggingface.co, and the classes of transformers
+// 5.24 for what they leave out; tests/unit/core/layered_presets_test.cc has the published totals.
+#include <array>
+
+#include "core/layered_presets.h"
+#include "core/preset_layers.h"
+
+namespace twin {
+namespace {
+
+using namespace presets;
+
+// ---- Grouped queries, windows and chunks with mixtures ----
+
+ModelSpec Glm45() {
+  LayerSpec attention = NormedHeads(96, 8, 128);
+  attention.qkv_bias = true;
+  return Model({5120, 151552, 131072}, "3d 89e",
+               {{"d", Dense(attention, 12288)},
+                {"e", Mixture(attention, Corrected(Experts(160, 8, 1536, 1536)))}});
+}
+
+ModelSpec Glm45Air() {
+  LayerSpec attention = Heads(96, 8, 128);
+  attention.qkv_bias = true;
+  return Model({4096, 151552, 131072}, "d 45e",
+               {{"d", Dense(attention, 10944)},
+                {"e", Mixture(attention, Corrected(Experts(128, 8, 1408, 1408)))}});
+}
+
+ModelSpec MiniMaxM2() {
+  LayerSpec attention = Heads(48, 8, 128);
+  attention.full_qk_norm = true;
+  return Model({3072, 200064, 196608}, "62e",
+               {{"e", Mixture(attention, Corrected(Experts(256, 8, 1536)))}});
+}
+
+ModelSpec MiniMaxM3() {
+  const LayerSpec full = NormedHeads(64, 4, 128);
+  LayerSpec sparse = full;
+  sparse.block_index = BlockIndexSpec{.heads = 4, .dim = 128, .block = 128, .blocks = 16};
+  return Model(
+      {6144, 200064, 1048576}, "3d 57e",
+      {{"d", Dense(full, 12288)}, {"e", Mixture(sparse, Corrected(Experts(128, 4, 3072, 3072)))}});
+}
+
+ModelSpec SolarOpen() {
+  return Model({4096, 196608, 131072}, "48e",
+               {{"e", Mixture(Heads(64, 8, 128), Corrected(Experts(128, 8, 1280, 1280)))}});
+}
+
+ModelSpec HunyuanA13b() {
+  return Model({4096, 128167, 262144, true}, "32e",
+               {{"e", Mixture(NormedHeads(32, 8, 128), Experts(64, 8, 3072, 3072))}});
+}
+
+ModelSpec DotsLlm1() {
+  const LayerSpec attention = NormedHeads(32, 32, 128);
+  return Model({4096, 152064, 32768}, "d 61e",
+               {{"d", Dense(attention, 10944)},
+                {"e", Mixture(attention, Corrected(Experts(128, 6, 1408, 2816)))}});
+}
+
+ModelSpec GptOss(std::string_view pattern, std::int32_t experts) {
+  LayerSpec full = Heads(64, 8, 64);
+  full.qkv_bias = full.output_bias = full.sinks = true;
+  MoeSpec moe = Experts(experts, 4, 2880);
+  moe.router_bias = moe.expert_bias = true;
+  ModelSpec model = Model({2880, 201088, 131072}, pattern,
+                          {{"We", Mixture(Windowed(full, 128), moe)}, {"Fe", Mixture(full, moe)}});
+  model.formats.experts = DType::kMxfp4;
+  return model;
+}
+ModelSpec GptOss20b() { return GptOss("12(We Fe)", 32); }
+ModelSpec GptOss120b() { return GptOss("18(We Fe)", 128); }
+
+ModelSpec Llama4Scout() {
+  const LayerSpec full = Heads(40, 8, 128);
+  const MoeSpec experts = Experts(16, 1, 8192, 8192);
+  return Model({5120, 202048, 10485760}, "12(3Ce Fe)",
+               {{"Ce", Mixture(Chunked(full, 8192), experts)}, {"Fe", Mixture(full, experts)}});
+}
+
+ModelSpec Llama4Maverick() {
+  const LayerSpec full = Heads(40, 8, 128);
+  const LayerSpec chunked = Chunked(full, 8192);
+  const MoeSpec experts = Experts(128, 1, 8192, 8192);
+  return Model({5120, 202048, 1048576}, "12(Cd Ce Cd Fe)",
+               {{"Cd", Dense(chunked, 16384)},
+                {"Ce", Mixture(chunked, experts)},
+                {"Fe", Mixture(full, experts)}});
+}
+
+ModelSpec MimoV2Flash() {
+  LayerSpec full = Heads(64, 4, 192);
+  full.value_dim = 128;
+  LayerSpec near = Windowed(full, 128);
+  near.kv_heads = 8;
+  near.sinks = true;
+  const MoeSpec experts = Corrected(Experts(256, 8, 2048));
+  return Model(
+      {4096, 152576, 262144}, "Fd 7(4We Fe We) 4We Fe",
+      {{"Fd", Dense(full, 16384)}, {"We", Mixture(near, experts)}, {"Fe", Mixture(full, experts)}});
+}
+
+ModelSpec Step37Flash() {
+  LayerSpec full = NormedHeads(64, 8, 128);
+  full.output_gate = OutputGate::kHead;
+  LayerSpec near = Windowed(full, 512);
+  near.query_heads = 96;
+  const MoeSpec experts = Corrected(Experts(288, 8, 1280, 1280));
+  return Model({4096, 128896, 65536}, "Fd 2Wd 10(We Fe 2We) We Fe",
+               {{"Fd", Dense(full, 11264)},
+                {"Wd", Dense(near, 11264)},
+                {"We", Mixture(near, experts)},
+                {"Fe", Mixture(full, experts)}});
+}
+
+ModelSpec Gemma4A4b() {
+  LayerSpec near = WithNorms(Windowed(NormedHeads(16, 8, 256), 1024), 7);
+  LayerSpec full = WithNorms(NormedHeads(16, 2, 512), 7);
+  full.keys_are_values = true;
+  near.scales_per_layer = full.scales_per_layer = 2944;
+  MoeSpec experts = Experts(128, 8, 704);
+  experts.dense_intermediate = 2112;
+  return Model({2816, 262144, 262144, true}, "5(5We Fe)",
+               {{"We", Mixture(near, experts)}, {"Fe", Mixture(full, experts)}});
+}
+
+constexpr std::array kMixturePresets = {
+    LayeredPreset{"glm-4.5", Glm45},
+    LayeredPreset{"glm-4.5-air", Glm45Air},
+    LayeredPreset{"minimax-m2", MiniMaxM2},
+    LayeredPreset{"minimax-m2.5", MiniMaxM2},
+    LayeredPreset{"minimax-m3", MiniMaxM3},
+    LayeredPreset{"solar-open-100b", SolarOpen},
+    LayeredPreset{"hunyuan-a13b", HunyuanA13b},
+    LayeredPreset{"dots.llm1", DotsLlm1},
+    LayeredPreset{"gpt-oss-20b", GptOss20b},
+    LayeredPreset{"gpt-oss-120b", GptOss120b},
+    LayeredPreset{"llama-4-scout", Llama4Scout},
+    LayeredPreset{"llama-4-maverick", Llama4Maverick},
+    LayeredPreset{"mimo-v2-flash", MimoV2Flash},
+    LayeredPreset{"step-3.7-flash", Step37Flash},
+    LayeredPreset{"gemma-4-26b-a4b", Gemma4A4b},
+};
+
+}  // namespace
+
+std::span<const LayeredPreset> MixturePresets() { return kMixturePresets; }
+
+}  // namespace twin

@@ -1,0 +1,460 @@
+#include "sim/devices/layer_operations.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/devices/operations/physical_limits.h"
+
+namespace twin::sim {
+namespace {
+
+// Of times that follow from the data sheet alone.
+constexpr double kUnmeasuredSd = 0.3;
+// Tokens that recurrent attention computes together.
+constexpr double kRecurrentChunk = 64;
+
+// Times add; errors are independent.
+Estimate Independent(const Estimate& a, const Estimate& b) {
+  const double seconds = a.seconds + b.seconds;
+  if (seconds == 0) return {};
+  return {seconds, std::hypot(a.seconds * a.log_sd, b.seconds * b.log_sd) / seconds,
+          std::hypot(a.seconds * a.lasting_sd, b.seconds * b.lasting_sd) / seconds};
+}
+
+// The time of `all` without that of `part`, which it contains.
+Estimate SubtractEstimate(const Estimate& all, const Estimate& part) {
+  return {std::max(0.0, all.seconds - part.seconds), all.log_sd, all.lasting_sd};
+}
+
+// Devices without arithmetic of 4 bits widen such weights to 16 bits.
+GemmFormat FormatOn(const HardwareSpec& hardware, DType stored) {
+  const GemmFormat format = FormatOf(stored);
+  return format == GemmFormat::kFp4 && hardware.peak_fp4_flops == 0 ? GemmFormat::kInt4 : format;
+}
+
+Estimate Unmeasured(double seconds) { return {seconds, kUnmeasuredSd, kUnmeasuredSd}; }
+
+// vLLM has two kernels for experts in fp8. Servers of such checkpoints run the block-wise one; that
+// of the tables `fp8` belongs to checkpoints of NVIDIA's ModelOpt and takes up to 3.3 times as long
+// as bf16 on Hopper (aiconfigurator's moe_vllm 0.24.0).
+GemmFormat FormatOfExperts(GemmFormat stored, const MoeProfile& profile) {
+  const bool blocks =
+      std::ranges::find(profile.fits, GemmFormat::kFp8Block, &MoeFit::format) != profile.fits.end();
+  return stored == GemmFormat::kFp8 && blocks ? GemmFormat::kFp8Block : stored;
+}
+
+// The experts of one rank. With whole experts, a rank computes its share of the (token, expert)
+// pairs, which Experts() counts.
+std::optional<MoeModel> ExpertsOf(const LayerContext& context, const LayerSpec& layer,
+                                  bool whole_experts) {
+  const MoeSpec& moe = layer.moe;
+  if (moe.experts == 0) return std::nullopt;
+  const ModelSpec& model = context.model;
+  const std::int32_t ranks = context.parallelism.tensor;
+  const GemmFormat stored =
+      FormatOn(context.hardware, model.formats.experts.value_or(model.weight_dtype));
+  MoeShape shape{.hidden = moe.latent > 0 ? moe.latent : model.hidden,
+                 .intermediate = moe.expert_intermediate / ranks,
+                 .experts = moe.experts,
+                 .experts_per_token = moe.experts_per_token,
+                 .format = FormatOfExperts(stored, context.device.moe)};
+  if (whole_experts) {
+    shape.intermediate = moe.expert_intermediate;
+    shape.experts = (moe.experts + ranks - 1) / ranks;
+    shape.experts_per_token = 1;
+  }
+  return MoeModel(context.hardware, shape, context.device.moe);
+}
+
+// The (token, expert) pairs of the rank that has most of them, if each of `pairs` falls on one of
+// `ranks` at random: the mean and sqrt(2 ln ranks) standard deviations.
+std::int64_t MostPairs(double pairs, double ranks) {
+  const double mean = pairs / ranks;
+  const double deviation = std::sqrt(mean * (1 - 1 / ranks));
+  return std::llround(std::min(pairs, mean + std::sqrt(2 * std::log(ranks)) * deviation));
+}
+
+AttentionHeads HeadsOf(const LayerContext& context, const LayerSpec& layer, std::int32_t window) {
+  return {.query_heads = layer.query_heads / context.parallelism.tensor,
+          .kv_heads = KvHeadsPerRank(layer, context.parallelism),
+          .head_dim = layer.head_dim,
+          .kv_dtype = context.model.kv_dtype,
+          .window = window};
+}
+
+// The keys that queries with a window read. Pairs stay as they are, which is how attention models
+// take them.
+StepLoad Windowed(const StepLoad& load, double window) {
+  StepLoad seen = load;
+  ContextAttention& chunks = seen.chunks;
+  chunks.context_tokens = std::min(chunks.context_tokens, chunks.tokens + chunks.chunks * window);
+  GenerationAttention& decodes = seen.decodes;
+  decodes.context_tokens = std::min(decodes.context_tokens, decodes.requests * window);
+  decodes.context_tokens_max = std::min(decodes.context_tokens_max, window);
+  return seen;
+}
+
+// The dense products of one layer on one rank.
+class LayerProducts {
+ public:
+  LayerProducts(const LayerContext& context, const LayerSpec& layer)
+      : context_(context), layer_(layer), tensor_(context.parallelism.tensor) {}
+
+  std::vector<ProductCurve> Build() {
+    const WeightFormats& formats = context_.model.formats;
+    if (layer_.recurrent) {
+      format_ = FormatOrDefault(formats.recurrent);
+      AddRecurrent(*layer_.recurrent);
+    } else if (layer_.latent) {
+      format_ = FormatOrDefault(formats.attention);
+      AddLatent(*layer_.latent);
+    } else if (layer_.query_heads > 0) {
+      format_ = FormatOrDefault(formats.attention);
+      AddHeads();
+    }
+    format_ = FormatOrDefault(formats.dense);
+    if (layer_.moe.experts > 0) {
+      AddMixture();
+    } else if (layer_.intermediate > 0) {
+      AddMlp(layer_.intermediate);
+    }
+    return std::move(products_);
+  }
+
+ private:
+  [[nodiscard]] GemmFormat FormatOrDefault(const std::optional<DType>& format) const {
+    return FormatOn(context_.hardware, format.value_or(context_.model.weight_dtype));
+  }
+
+  void Add(std::int64_t n, std::int64_t k) {
+    products_.emplace_back(context_.gemm.Curve(n, k, format_));
+  }
+
+  void AddMlp(std::int64_t width) {
+    const std::int64_t share = width / tensor_;
+    Add((layer_.gated_mlp ? 2 : 1) * share, context_.model.hidden);
+    Add(context_.model.hidden, share);
+  }
+
+  void AddHeads() {
+    const std::int64_t heads = layer_.query_heads / tensor_;
+    const std::int64_t kv_heads = KvHeadsPerRank(layer_, context_.parallelism);
+    const std::int64_t query = heads * layer_.head_dim;
+    const std::int64_t kv = kv_heads * (layer_.head_dim + layer_.value_width());
+    const std::int64_t gates = layer_.output_gate == OutputGate::kFull ? query : 0;
+    Add(query + gates + kv, context_.model.hidden);
+    Add(context_.model.hidden, heads * layer_.value_width());
+    if (!layer_.block_index) return;
+    Add(std::int64_t{layer_.block_index->dim} * (layer_.block_index->heads + 1),
+        context_.model.hidden);
+  }
+
+  void AddLatent(const LatentSpec& latent) {
+    const std::int64_t hidden = context_.model.hidden;
+    const std::int64_t heads = layer_.query_heads / tensor_;
+    const std::int64_t query = heads * (latent.nope_dim + latent.rope_dim);
+    const std::int64_t cached = latent.kv_rank + latent.rope_dim;
+    if (latent.query_rank > 0) {
+      Add(latent.query_rank + cached, hidden);
+      Add(query, latent.query_rank);
+    } else {
+      Add(query + cached, hidden);
+    }
+    if (latent.owns_index()) {
+      Add(std::int64_t{latent.index_heads} * latent.index_dim, latent.query_rank);
+      Add(latent.index_dim + latent.index_heads, hidden);
+    }
+    if (layer_.output_gate == OutputGate::kFull) Add(heads * latent.value_dim, hidden);
+    Add(hidden, heads * latent.value_dim);
+  }
+
+  void AddRecurrent(const RecurrentSpec& recurrent) {
+    const std::int64_t hidden = context_.model.hidden;
+    const std::int64_t heads = recurrent.value_heads / tensor_;
+    const std::int64_t keys =
+        std::max<std::int64_t>(1, recurrent.key_heads / tensor_) * recurrent.key_dim;
+    const std::int64_t values = heads * recurrent.value_dim;
+    switch (recurrent.kind) {
+      case RecurrentKind::kGatedDelta:
+        Add(2 * keys + 2 * values, hidden);
+        Add(2 * heads, hidden);
+        break;
+      case RecurrentKind::kKimiDelta:
+        Add(3 * values + heads, hidden);
+        Add(recurrent.value_dim, hidden);
+        Add(values, recurrent.value_dim);
+        if (recurrent.full_rank_gate) {
+          Add(values, hidden);
+        } else {
+          Add(recurrent.value_dim, hidden);
+          Add(values, recurrent.value_dim);
+        }
+        break;
+      case RecurrentKind::kMamba2:
+        Add(2 * values + 2 * keys + heads, hidden);
+        break;
+      case RecurrentKind::kLightning:
+        Add(4 * values, hidden);
+        break;
+    }
+    Add(hidden, values);
+  }
+
+  void AddMixture() {
+    const MoeSpec& moe = layer_.moe;
+    Add(moe.experts + moe.identity_experts, context_.model.hidden);
+    if (moe.latent > 0) {
+      Add(moe.latent, context_.model.hidden);
+      Add(context_.model.hidden, moe.latent);
+    }
+    if (moe.dense_intermediate > 0) AddMlp(moe.dense_intermediate);
+    if (moe.shared_intermediate == 0) return;
+    format_ = FormatOrDefault(context_.model.formats.shared);
+    AddMlp(moe.shared_intermediate);
+  }
+
+  const LayerContext& context_;
+  const LayerSpec& layer_;
+  std::int64_t tensor_;
+  GemmFormat format_ = GemmFormat::kBf16;
+  std::vector<ProductCurve> products_;
+};
+
+std::int64_t QueryWidth(const LayerSpec& layer, std::int64_t tensor) {
+  return std::int64_t{layer.query_heads} / tensor * layer.head_dim;
+}
+
+// One kind of attention over the chunks and decodes of a step, of one layer times `layers`.
+template <bool kSpread>
+LayerOperations::Attention Attend(const AttentionModel& model, const StepLoad& seen, double layers,
+                                  AttentionModel::Batch& batch) {
+  LayerOperations::Attention attention;
+  if (seen.chunks.chunks == 0) {
+    attention.decodes = layers * model.Predict<kSpread>(seen.decodes, batch);
+    return attention;
+  }
+  const Estimate alone = model.Predict<kSpread>(seen.chunks);
+  attention.chunks = layers * alone;
+  if (seen.decodes.requests > 0) {
+    const Estimate both = model.Predict<kSpread>(seen.chunks, seen.decodes, alone, batch);
+    attention.decodes = SubtractEstimate(layers * both, attention.chunks);
+  }
+  return attention;
+}
+
+}  // namespace
+
+GemmFormat FormatOf(DType weights) {
+  switch (weights) {
+    case DType::kFp32:
+      return GemmFormat::kFp32;
+    case DType::kFp8:
+      return GemmFormat::kFp8;
+    case DType::kFp8Block:
+      return GemmFormat::kFp8Block;
+    case DType::kInt8:
+      return GemmFormat::kInt8;
+    case DType::kInt4:
+    case DType::kInt4Group32:
+      return GemmFormat::kInt4;
+    case DType::kMxfp4:
+    case DType::kNvfp4:
+      return GemmFormat::kFp4;
+    case DType::kBf16:
+    case DType::kFp16:
+      break;
+  }
+  return GemmFormat::kBf16;
+}
+
+Estimate operator+(const Estimate& a, const Estimate& b) {
+  const double seconds = a.seconds + b.seconds;
+  if (seconds == 0) return {};
+  return {seconds, (a.seconds * a.log_sd + b.seconds * b.log_sd) / seconds,
+          (a.seconds * a.lasting_sd + b.seconds * b.lasting_sd) / seconds};
+}
+
+Estimate operator*(double count, const Estimate& one) {
+  return {count * one.seconds, one.log_sd, one.lasting_sd};
+}
+
+LayerOperations::LayerOperations(const LayerContext& context, const LayerSpec& layer,
+                                 double windowed_share)
+    : layer_(layer),
+      hardware_(context.hardware),
+      tensor_(context.parallelism.tensor),
+      hidden_(context.model.hidden),
+      activation_bytes_(ActivationByteSize(context.model)),
+      cache_bytes_(static_cast<double>(ByteSize(context.model.kv_dtype))),
+      query_width_(QueryWidth(layer, tensor_)),
+      kv_width_(std::int64_t{KvHeadsPerRank(layer, context.parallelism)} * layer.head_dim),
+      reductions_((layer.query_heads > 0 || layer.recurrent ? 1 : 0) + (layer.has_mlp() ? 1 : 0)),
+      expert_parallel_(context.choices.expert_parallel && tensor_ > 1),
+      windowed_share_(windowed_share),
+      products_(LayerProducts(context, layer).Build()),
+      experts_(ExpertsOf(context, layer, expert_parallel_)) {
+  if (layer.recurrent || layer.query_heads == 0) return;
+  if (layer.latent) {
+    const LatentSpec& latent = *layer.latent;
+    const DType format = context.model.formats.attention.value_or(context.model.weight_dtype);
+    latent_product_.emplace(
+        context.gemm.Curve(layer.query_heads / tensor_ * (latent.nope_dim + latent.value_dim),
+                           latent.kv_rank, FormatOn(context.hardware, format)));
+    return;
+  }
+  const std::int32_t window = std::max(layer.sliding_window, layer.chunk);
+  if (window > 0 && windowed_share > 0) {
+    windowed_attention_.emplace(context.hardware, HeadsOf(context, layer, window),
+                                context.choices.library, context.device.attention);
+  }
+  attention_.emplace(context.hardware, HeadsOf(context, layer, 0), context.choices.library,
+                     context.device.attention);
+}
+
+Estimate LayerOperations::Gemms(std::int64_t rows) const {
+  Estimate layer;
+  for (const ProductCurve& product : products_) layer = Independent(layer, product(rows));
+  return layer;
+}
+
+Estimate LayerOperations::Experts(std::int64_t rows) const {
+  if (!expert_parallel_) return (*experts_)(rows);
+  const double pairs = static_cast<double>(rows) * layer_.moe.experts_per_token;
+  return (*experts_)(std::max<std::int64_t>(1, MostPairs(pairs, static_cast<double>(tensor_))));
+}
+
+// Bytes moved: a norm reads an update and the residual and writes the residual and its result.
+Estimate LayerOperations::Small(std::int64_t rows, const MemoryBoundModel& memory_bound) const {
+  const auto row = static_cast<double>(rows) * static_cast<double>(activation_bytes_);
+  const auto time = [&](MemoryBoundKernel kernel, double numbers) {
+    return memory_bound(kernel, row * numbers);
+  };
+  const auto hidden = static_cast<double>(hidden_);
+  const double query = static_cast<double>(query_width_);
+  const double kv = 2 * static_cast<double>(kv_width_);
+  const std::int64_t mlp =
+      layer_.moe.experts == 0 ? layer_.intermediate : layer_.moe.shared_intermediate;
+  const double inner = static_cast<double>(mlp) / static_cast<double>(tensor_);
+  Estimate layer = layer_.norms_per_layer * time(MemoryBoundKernel::kNorm, 4 * hidden);
+  if (layer_.latent) {
+    const double cached = layer_.latent->kv_rank + layer_.latent->rope_dim;
+    layer = layer + time(MemoryBoundKernel::kNorm, 2 * (layer_.latent->query_rank + cached));
+    layer = layer + time(MemoryBoundKernel::kRotary, 2 * query + cached);
+    layer = layer + time(MemoryBoundKernel::kRotary, 2 * cached);
+  } else if (layer_.query_heads > 0) {
+    layer = layer + time(MemoryBoundKernel::kRotary, 2 * query + kv);
+    // Writing to the cache moves the heads of keys and values, as rotary positions do.
+    layer = layer + time(MemoryBoundKernel::kRotary, 2 * kv);
+    if (layer_.qk_norm || layer_.full_qk_norm) {
+      layer = layer + time(MemoryBoundKernel::kHeadNorm, 2 * query + kv);
+    }
+  } else if (layer_.recurrent) {
+    const double values =
+        static_cast<double>(layer_.recurrent->value_heads / tensor_) * layer_.recurrent->value_dim;
+    layer = layer + time(MemoryBoundKernel::kNorm, 3 * values);
+  }
+  if (!layer_.has_mlp()) return layer;
+  return layer + time(MemoryBoundKernel::kActivation, (layer_.gated_mlp ? 3 : 2) * inner);
+}
+
+// Heads' keys and values are made from the latent vectors, and attended to as those of plain
+// attention.
+Estimate LayerOperations::LatentChunks(const ContextAttention& chunks) const {
+  if (chunks.chunks == 0) return {};
+  const LatentSpec& latent = *layer_.latent;
+  const double heads = static_cast<double>(layer_.query_heads / tensor_);
+  const double widths = latent.nope_dim + latent.rope_dim + latent.value_dim;
+  double pairs = chunks.pairs;
+  double index = 0;
+  const double peak = hardware_.peak_bf16_flops * hardware_.attention_flops_fraction;
+  if (latent.index_heads > 0) {
+    pairs = std::min(pairs, chunks.tokens * latent.index_keys);
+    if (latent.owns_index()) {
+      const double fp8 = std::max(hardware_.peak_fp8_flops, hardware_.peak_bf16_flops);
+      index = 2 * chunks.pairs * latent.index_heads * latent.index_dim /
+              (fp8 * hardware_.attention_flops_fraction);
+    }
+  }
+  const double seconds = 2 * pairs * heads * widths / peak + hardware_.attention_latency_s + index;
+  const auto rows = std::max<std::int64_t>(1, std::llround(chunks.context_tokens));
+  return (*latent_product_)(rows) + Unmeasured(seconds);
+}
+
+// Each head's query attends to the latent vectors themselves, which all heads read together.
+Estimate LayerOperations::LatentDecodes(const GenerationAttention& decodes) const {
+  if (decodes.requests == 0) return {};
+  const LatentSpec& latent = *layer_.latent;
+  const double heads = static_cast<double>(layer_.query_heads / tensor_);
+  const double bandwidth =
+      hardware_.memory_bandwidth_bytes_per_s * hardware_.attention_bandwidth_fraction;
+  const double peak = hardware_.peak_bf16_flops * hardware_.attention_flops_fraction;
+  const double cached = latent.kv_rank + latent.rope_dim;
+  double keys = decodes.context_tokens;
+  double index = 0;
+  if (latent.index_heads > 0) {
+    if (latent.owns_index()) {
+      constexpr double kScaleBytes = 4;
+      index = keys * (latent.index_dim + kScaleBytes) / bandwidth + hardware_.attention_latency_s;
+    }
+    keys = std::min(keys, decodes.requests * latent.index_keys);
+  }
+  const double attention = std::max(2 * keys * heads * (cached + latent.kv_rank) / peak,
+                                    keys * cached * cache_bytes_ / bandwidth);
+  const double projections = heads * latent.kv_rank * (latent.nope_dim + latent.value_dim);
+  const double batched =
+      std::max(2 * decodes.requests * projections / peak, 2 * projections / bandwidth);
+  constexpr double kKernels = 3;
+  return Unmeasured(attention + batched + index + kKernels * hardware_.attention_latency_s);
+}
+
+// Chunks of kRecurrentChunk tokens, each like attention within, and a product with the state.
+Estimate LayerOperations::RecurrentChunks(const ContextAttention& chunks) const {
+  if (chunks.chunks == 0) return {};
+  const RecurrentSpec& r = *layer_.recurrent;
+  const double heads = static_cast<double>(r.value_heads / tensor_);
+  const double flops =
+      4 * chunks.tokens * heads * (kRecurrentChunk * r.value_dim + 1.0 * r.key_dim * r.value_dim);
+  const double peak = hardware_.peak_bf16_flops * hardware_.attention_flops_fraction;
+  constexpr double kKernels = 4;
+  return Unmeasured(flops / peak + kKernels * hardware_.attention_latency_s);
+}
+
+// The state is read and written.
+Estimate LayerOperations::RecurrentDecodes(const GenerationAttention& decodes) const {
+  if (decodes.requests == 0) return {};
+  const RecurrentSpec& r = *layer_.recurrent;
+  const double heads = static_cast<double>(r.value_heads / tensor_);
+  const double state = heads * r.key_dim * r.value_dim * r.state_value_bytes;
+  const double bandwidth =
+      hardware_.memory_bandwidth_bytes_per_s * hardware_.attention_bandwidth_fraction;
+  constexpr double kKernels = 2;
+  return Unmeasured(2 * decodes.requests * state / bandwidth +
+                    kKernels * hardware_.attention_latency_s);
+}
+
+template <bool kSpread>
+LayerOperations::Attention LayerOperations::AttentionOf(const StepLoad& load, double layers,
+                                                        Batches& batches) const {
+  if (layer_.recurrent) {
+    return {layers * RecurrentChunks(load.chunks), layers * RecurrentDecodes(load.decodes)};
+  }
+  if (layer_.latent) {
+    return {layers * LatentChunks(load.chunks), layers * LatentDecodes(load.decodes)};
+  }
+  if (!attention_) return {};
+  if (!windowed_attention_) return Attend<kSpread>(*attention_, load, layers, batches.all);
+  const double window = std::max(layer_.sliding_window, layer_.chunk);
+  const Attention near = Attend<kSpread>(*windowed_attention_, Windowed(load, window),
+                                         windowed_share_ * layers, batches.near);
+  if (windowed_share_ == 1) return near;
+  const Attention all =
+      Attend<kSpread>(*attention_, load, (1 - windowed_share_) * layers, batches.all);
+  return {near.chunks + all.chunks, near.decodes + all.decodes};
+}
+
+template LayerOperations::Attention LayerOperations::AttentionOf<true>(const StepLoad&, double,
+                                                                       Batches&) const;
+template LayerOperations::Attention LayerOperations::AttentionOf<false>(const StepLoad&, double,
+                                                                        Batches&) const;
+
+}  // namespace twin::sim
