@@ -57,28 +57,36 @@ ModelSpec DeepSeekV2() {
 
 ModelSpec DeepSeekV3() {
   const LayerSpec attention = Latent(128, kDeepSeekLatent);
-  return Model({7168, 129280, 163840}, "3d 58e",
-               {{"d", Dense(attention, 18432)},
-                {"e", Mixture(attention, Corrected(Experts(256, 8, 2048, 2048)))}});
+  ModelSpec model = Model({7168, 129280, 163840}, "3d 58e",
+                          {{"d", Dense(attention, 18432)},
+                           {"e", Mixture(attention, Corrected(Experts(256, 8, 2048, 2048)))}});
+  model.weight_dtype = DType::kFp8Block;
+  return model;
 }
 
 ModelSpec DeepSeekV32() {
   const LayerSpec attention = Latent(128, WithIndex(kDeepSeekLatent, 64));
-  return Model({7168, 129280, 163840}, "3d 58e",
-               {{"d", Dense(attention, 18432)},
-                {"e", Mixture(attention, Corrected(Experts(256, 8, 2048, 2048)))}});
+  ModelSpec model = Model({7168, 129280, 163840}, "3d 58e",
+                          {{"d", Dense(attention, 18432)},
+                           {"e", Mixture(attention, Corrected(Experts(256, 8, 2048, 2048)))}});
+  model.weight_dtype = DType::kFp8Block;
+  return model;
 }
 
 ModelSpec KimiK2() {
   const LayerSpec attention = Latent(64, kDeepSeekLatent);
-  return Model({7168, 163840, 131072}, "d 60e",
-               {{"d", Dense(attention, 18432)},
-                {"e", Mixture(attention, Corrected(Experts(384, 8, 2048, 2048)))}});
+  ModelSpec model = Model({7168, 163840, 131072}, "d 60e",
+                          {{"d", Dense(attention, 18432)},
+                           {"e", Mixture(attention, Corrected(Experts(384, 8, 2048, 2048)))}});
+  model.weight_dtype = DType::kFp8Block;
+  return model;
 }
 
 ModelSpec KimiK25() {
   ModelSpec model = KimiK2();
   model.max_position = 262144;
+  model.weight_dtype = DType::kBf16;
+  model.formats.experts = DType::kInt4Group32;
   return model;
 }
 

@@ -31,8 +31,10 @@ ModelSpec Glm45Air() {
 ModelSpec MiniMaxM2() {
   LayerSpec attention = Heads(48, 8, 128);
   attention.full_qk_norm = true;
-  return Model({3072, 200064, 196608}, "62e",
-               {{"e", Mixture(attention, Corrected(Experts(256, 8, 1536)))}});
+  ModelSpec model = Model({3072, 200064, 196608}, "62e",
+                          {{"e", Mixture(attention, Corrected(Experts(256, 8, 1536)))}});
+  model.weight_dtype = DType::kFp8Block;
+  return model;
 }
 
 ModelSpec MiniMaxM3() {
@@ -98,9 +100,11 @@ ModelSpec MimoV2Flash() {
   near.kv_heads = 8;
   near.sinks = true;
   const MoeSpec experts = Corrected(Experts(256, 8, 2048));
-  return Model(
+  ModelSpec model = Model(
       {4096, 152576, 262144}, "Fd 7(4We Fe We) 4We Fe",
       {{"Fd", Dense(full, 16384)}, {"We", Mixture(near, experts)}, {"Fe", Mixture(full, experts)}});
+  model.weight_dtype = DType::kFp8Block;
+  return model;
 }
 
 ModelSpec Step37Flash() {

@@ -5,10 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/input_error.h"
 #include "core/layered_presets.h"
 #include "core/letter_case.h"
-#include "core/nearest_names.h"
 
 namespace twin {
 namespace {
@@ -109,55 +107,7 @@ constexpr std::array kShapes = {
           false, 160, 8},
 };
 
-// Models that people ask for and that a ModelSpec cannot describe; names begin with `name`.
-struct NotDescribed {
-  std::string_view name;
-  std::string_view why;
-};
-constexpr std::array kNotDescribed = {
-    NotDescribed{"phi-2", "attention and MLP of a layer share a norm and run side by side"},
-    NotDescribed{"decilm-7b", "its layers differ in their KV heads"},
-};
-
 constexpr std::array kLayered = {LatentPresets, MixturePresets, RecurrentPresets, DensePresets};
-
-// Checkpoints with the shape of a preset and another name; max_position 0 = that of the preset.
-struct Alias {
-  std::string_view name;
-  std::string_view preset;
-  std::int32_t max_position = 0;
-};
-constexpr std::array kAliases = {
-    Alias{"deepseek-r1", "deepseek-v3"},
-    Alias{"deepseek-r1-0528", "deepseek-v3"},
-    Alias{"deepseek-v3-0324", "deepseek-v3"},
-    Alias{"deepseek-v3.1", "deepseek-v3"},
-    Alias{"deepseek-v3.1-terminus", "deepseek-v3"},
-    Alias{"deepseek-v3.2-exp", "deepseek-v3.2"},
-    Alias{"deepseek-v3.2-speciale", "deepseek-v3.2"},
-    Alias{"deepseek-v2.5", "deepseek-v2"},
-    Alias{"deepseek-coder-v2-lite", "deepseek-v2-lite"},
-    Alias{"kimi-k2-0905", "kimi-k2", 262144},
-    Alias{"kimi-k2-thinking", "kimi-k2.5"},
-    Alias{"kimi-k2.6", "kimi-k2.5"},
-    Alias{"kimi-k2.7-code", "kimi-k2.5"},
-    Alias{"glm-5.1", "glm-5"},
-    Alias{"glm-5.3", "glm-5.2"},
-    Alias{"glm-4.6", "glm-4.5", 202752},
-    Alias{"glm-4.7", "glm-4.5", 202752},
-    Alias{"glm-4.6v", "glm-4.5-air"},
-    Alias{"minimax-m2.1", "minimax-m2"},
-    Alias{"minimax-m2.7", "minimax-m2", 204800},
-    Alias{"qwen3.6-27b", "qwen3.5-27b"},
-    Alias{"qwen3.6-35b-a3b", "qwen3.5-35b-a3b"},
-    Alias{"qwen3-235b-a22b-2507", "qwen3-235b-a22b", 262144},
-    Alias{"qwen3-235b-a22b-instruct-2507", "qwen3-235b-a22b", 262144},
-    Alias{"qwen3-235b-a22b-thinking-2507", "qwen3-235b-a22b", 262144},
-    Alias{"qwen3-coder-30b-a3b", "qwen3-30b-a3b", 262144},
-    Alias{"llama-3.3-70b", "llama-3.1-70b"},
-    Alias{"mistral-large-123b", "mistral-large-2407"},
-    Alias{"mistral-small-4-119b-a6b", "mistral-small-4-119b"},
-};
 
 const std::vector<std::string_view>& Names() {
   static const std::vector<std::string_view> names = [] {
@@ -214,34 +164,9 @@ void ApplyFamily(Family family, ModelSpec& model) {
   }
 }
 
-[[noreturn]] void RefuseModel(std::string_view name) {
-  const std::string nearest = "nearest: " + NearestNames(name, Names());
-  if (const std::string_view why = WhyNotDescribed(name); !why.empty()) {
-    throw InputError(InputError::Kind::kUsage, "model",
-                     "'" + std::string(name) + "' has no preset, as " + std::string(why) +
-                         ", which a model's shape cannot say; " + nearest);
-  }
-  throw InputError(InputError::Kind::kUsage, "model",
-                   "unknown model '" + std::string(name) + "'; " + nearest);
-}
-
 }  // namespace
 
-std::string_view WhyNotDescribed(std::string_view name) {
-  const std::string_view bare = name.substr(name.rfind('/') + 1);
-  for (const NotDescribed& model : kNotDescribed) {
-    if (EqualsIgnoringSeparators(bare.substr(0, model.name.size()), model.name)) return model.why;
-  }
-  return {};
-}
-
-ModelSpec ModelPreset(std::string_view name) {
-  for (const Alias& alias : kAliases) {
-    if (!EqualsIgnoringSeparators(alias.name, name)) continue;
-    ModelSpec model = ModelPreset(alias.preset);
-    if (alias.max_position > 0) model.max_position = alias.max_position;
-    return model;
-  }
+std::optional<ModelSpec> FindModelPreset(std::string_view name) {
   for (const auto& presets : kLayered) {
     for (const LayeredPreset& preset : presets()) {
       if (!EqualsIgnoringSeparators(preset.name, name)) continue;
@@ -252,7 +177,7 @@ ModelSpec ModelPreset(std::string_view name) {
   }
   const auto* shape = std::ranges::find_if(
       kShapes, [name](const Shape& s) { return EqualsIgnoringSeparators(s.name, name); });
-  if (shape == kShapes.end()) RefuseModel(name);
+  if (shape == kShapes.end()) return std::nullopt;
   ModelSpec model;
   model.name = shape->name;
   model.layers = shape->layers;

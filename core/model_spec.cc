@@ -355,6 +355,12 @@ void SetLayers(const std::vector<LayerGroup>& groups, ModelSpec& model) {
   }
 }
 
+std::int32_t MostExperts(const ModelSpec& model) {
+  std::int32_t most = model.moe.experts;
+  for (const LayerGroup& group : model.groups) most = std::max(most, group.layer.moe.experts);
+  return most;
+}
+
 void Validate(const ModelSpec& model) {
   RequirePositive(model, "layers", model.layers);
   RequirePositive(model, "hidden", model.hidden);

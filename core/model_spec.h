@@ -65,6 +65,8 @@ struct Parallelism {
 // all equal become the model's own; a window that all of them have applies to all.
 void SetLayers(const std::vector<LayerGroup>& groups, ModelSpec& model);
 
+// The most routed experts that a layer has; 0 = all MLPs are dense.
+std::int32_t MostExperts(const ModelSpec& model);
 // Throws InputError (usage) naming the model and field if a size is not positive, the heads do not
 // divide, or a mixture of experts is incomplete.
 void Validate(const ModelSpec& model);

@@ -87,6 +87,13 @@ void WarnOfSystem(const SystemConfig& system, const sim::KvCapacity& capacity,
         capacity.block_bytes, 1e-9 * static_cast<double>(capacity.weight_bytes),
         1e-9 * static_cast<double>(needed), 1e-9 * static_cast<double>(capacity.total_bytes)));
   }
+  if (capacity.sequence_bytes > 0) {
+    warnings.push_back(fmt::format(
+        "layers of {} differ: {:.3g} GB beside the KV blocks hold the windows and states of {} "
+        "sequences, and are not shared with blocks as servers share them",
+        system.model_spec.name, 1e-9 * static_cast<double>(capacity.sequences_bytes),
+        capacity.sequences_bytes / capacity.sequence_bytes));
+  }
   const HardwareSpec& hardware = system.hardware_spec;
   const DType weights = system.model_spec.weight_dtype;
   const bool lacks_format = (weights == DType::kFp8 && hardware.peak_fp8_flops == 0) ||

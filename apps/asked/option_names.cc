@@ -15,6 +15,7 @@
 #include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
+#include "core/model_names.h"
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
 #include "core/printable.h"
@@ -92,12 +93,10 @@ NamedPart NameDevice(const std::string& where, const std::string& text) {
 }
 
 NamedPart NameModel(const std::string& where, const std::string& text) {
-  for (const std::string_view preset : ModelPresetNames()) {
-    if (EqualsIgnoringSeparators(preset, text)) return {std::string(preset), ""};
-  }
+  if (const std::optional<ModelSpec> preset = FindModelPreset(text)) return {preset->name, ""};
   if (Exists(text)) return {AbsolutePath(text), ""};
-  const std::string_view preset = FindCheckpointPreset(text);
-  if (!preset.empty()) return {std::string(preset), ""};
+  const std::string last = text.substr(text.find_last_of('/') + 1);
+  if (const std::optional<ModelSpec> known = FindModel(last)) return {known->name, ""};
   const std::string shown = Printable(text, kNameMax);
   if (const std::string_view why = WhyNotDescribed(text); !why.empty()) {
     RefuseName(

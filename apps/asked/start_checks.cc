@@ -32,9 +32,15 @@ bool Divides(const ModelSpec& model, std::int32_t ranks) {
   }
 }
 
+std::int32_t MostHeads(const ModelSpec& model) {
+  std::int32_t most = model.query_heads;
+  for (const LayerGroup& group : model.groups) most = std::max(most, group.layer.query_heads);
+  return most;
+}
+
 std::vector<std::int32_t> RanksOf(const ModelSpec& model) {
   std::vector<std::int32_t> ranks;
-  for (std::int32_t count = 1; count <= model.query_heads; ++count) {
+  for (std::int32_t count = 1; count <= MostHeads(model); ++count) {
     if (Divides(model, count)) ranks.push_back(count);
   }
   return ranks;
@@ -112,7 +118,7 @@ void RequireDivision(const std::string& where, const ModelSpec& model, std::int6
   const std::vector<std::int32_t> allowed = RanksOf(model);
   if (std::ranges::find(allowed, ranks) != allowed.end()) return;
   RefuseStart(where, fmt::format("is {}; allowed: divisors of the {} heads of {}: {}", ranks,
-                                 model.query_heads, model.name, fmt::join(allowed, ", ")));
+                                 MostHeads(model), model.name, fmt::join(allowed, ", ")));
 }
 
 void RequireFit(const ExperimentTemplate& made, const ExperimentConfig& config,

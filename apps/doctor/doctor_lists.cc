@@ -11,6 +11,7 @@
 #include "config/hardware_file.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
+#include "core/model_names.h"
 #include "core/model_presets.h"
 #include "run/record/table.h"
 
@@ -25,18 +26,28 @@ std::string Scaled(double value, double unit, int decimals) {
   return value == 0 ? "-" : fmt::format("{:.{}f}", value / unit, decimals);
 }
 
+// The first layer with attention over cached keys.
+const LayerSpec& FirstWithHeads(const ModelSpec& model) {
+  const auto has = [](const LayerGroup& group) { return group.layer.query_heads > 0; };
+  const auto first = std::ranges::find_if(model.groups, has);
+  return first == model.groups.end() ? model : first->layer;
+}
+
 void PrintModels(std::ostream& out) {
   std::vector<Row> rows = {{"model", "parameters B", "active B", "layers", "hidden", "heads",
-                            "KV heads", "positions", "weights GB", "KV kB/token"}};
+                            "KV heads", "positions", "weights GB", "KV kB/token", "MB/sequence"}};
   for (const std::string_view name : ModelPresetNames()) {
     const ModelSpec model = ModelPreset(name);
     const auto weights = static_cast<double>(WeightBytesPerRank(model, {}, 0));
+    const KvBytes kv = CachedBytes(model, {}, 0);
+    const LayerSpec& heads = FirstWithHeads(model);
     rows.push_back({std::string(name), Scaled(static_cast<double>(TotalParameters(model)), 1e9, 2),
                     Scaled(static_cast<double>(ActiveParameters(model)), 1e9, 2),
                     fmt::format("{}", model.layers), fmt::format("{}", model.hidden),
-                    fmt::format("{}", model.query_heads), fmt::format("{}", model.kv_heads),
+                    fmt::format("{}", heads.query_heads), fmt::format("{}", heads.kv_heads),
                     fmt::format("{}", model.max_position), Scaled(weights, 1e9, 1),
-                    Scaled(static_cast<double>(KvBytesPerToken(model)), 1e3, 1)});
+                    Scaled(static_cast<double>(kv.per_token + kv.index_per_token), 1e3, 1),
+                    Scaled(static_cast<double>(kv.per_sequence), 1e6, 1)});
   }
   WriteAligned(out, rows, 1);
   out << "\nUse: system { model: \"NAME\" }\n";
@@ -79,16 +90,20 @@ ordered_json ModelsJson() {
   ordered_json list = ordered_json::array();
   for (const std::string_view name : ModelPresetNames()) {
     const ModelSpec model = ModelPreset(name);
+    const KvBytes kv = CachedBytes(model, {}, 0);
+    const LayerSpec& heads = FirstWithHeads(model);
     list.push_back({{"model", name},
                     {"parameters", TotalParameters(model)},
                     {"active_parameters", ActiveParameters(model)},
                     {"layers", model.layers},
                     {"hidden", model.hidden},
-                    {"query_heads", model.query_heads},
-                    {"kv_heads", model.kv_heads},
+                    {"query_heads", heads.query_heads},
+                    {"kv_heads", heads.kv_heads},
                     {"max_position", model.max_position},
                     {"weight_bytes", WeightBytesPerRank(model, {}, 0)},
-                    {"kv_bytes_per_token", KvBytesPerToken(model)}});
+                    {"kv_bytes_per_token", kv.per_token},
+                    {"index_bytes_per_token", kv.index_per_token},
+                    {"kv_bytes_per_sequence", kv.per_sequence}});
   }
   return list;
 }

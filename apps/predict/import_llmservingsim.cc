@@ -19,7 +19,7 @@
 #include "config/profile_folder.h"
 #include "core/files/csv.h"
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "run/run_control.h"
 #include "sim/devices/operations/memory_bound_model.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/check.h"
 #include "core/csv.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "core/number_text.h"
 
 namespace twin::apps {
@@ -101,12 +101,12 @@ std::span<const RecordedRuns> AllRecordedRuns() {
 
 std::optional<RecordedRuns> NearestRecordedRuns(const SystemConfig& system) {
   if (!system.groups.empty()) return std::nullopt;
-  const bool is_mixture = system.model_spec.moe.experts > 0;
+  const bool is_mixture = MostExperts(system.model_spec) > 0;
   const double size = ParametersPerRank(system.model_spec, system.parallelism.devices());
   const auto distance = [&](const RecordedRuns& recorded) {
     const ModelSpec model = ModelPreset(recorded.model);
     return std::tuple(recorded.device != system.hardware_spec.name,
-                      (model.moe.experts > 0) != is_mixture,
+                      (MostExperts(model) > 0) != is_mixture,
                       std::abs(std::log(ParametersPerRank(model, recorded.tensor) / size)));
   };
   return *std::ranges::min_element(AllRecordedRuns(), {}, distance);

@@ -12,6 +12,7 @@
 #include "config/models/stored_weights.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
+#include "core/model_names.h"
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
 
@@ -93,58 +94,9 @@ std::string NearestPresets(std::string_view name) {
   return fmt::format("; the nearest presets are {}", NearestNames(name, related));
 }
 
-// Repositories on huggingface.co whose config.json has exactly the shape of a preset that begins
-// with `preset`. A repository is called `repository`, the rest of the preset's name, and one of
-// `ends`.
-struct Checkpoints {
-  std::string_view preset;
-  std::string_view repository;  // lower case
-  std::array<std::string_view, 3> ends;
-};
-constexpr std::string_view kNone = "/";  // no repository's name has this end
-constexpr std::array kCheckpoints = {
-    Checkpoints{"gpt2", "openai-community/gpt2", {"", kNone, kNone}},
-    Checkpoints{"opt-", "facebook/opt-", {"", kNone, kNone}},
-    Checkpoints{"llama-7b", "huggyllama/llama-7b", {"", kNone, kNone}},
-    Checkpoints{"llama-13b", "huggyllama/llama-13b", {"", kNone, kNone}},
-    Checkpoints{"llama-2-", "meta-llama/llama-2-", {"-hf", "-chat-hf", kNone}},
-    Checkpoints{"codellama-7b", "codellama/codellama-7b", {"-hf", "-instruct-hf", kNone}},
-    Checkpoints{"codellama-13b", "codellama/codellama-13b", {"-hf", "-instruct-hf", kNone}},
-    Checkpoints{"codellama-34b", "codellama/codellama-34b", {"-hf", "-instruct-hf", kNone}},
-    Checkpoints{"codellama-70b", "codellama/codellama-70b", {"-hf", kNone, kNone}},
-    Checkpoints{"bloom-176b", "bigscience/bloom", {"", kNone, kNone}},
-    Checkpoints{"internlm-20b", "internlm/internlm-20b", {"", kNone, kNone}},
-    Checkpoints{"llama-3", "meta-llama/meta-llama-3", {"", "-instruct", kNone}},
-    Checkpoints{"llama-3", "meta-llama/llama-3", {"", "-instruct", kNone}},
-    Checkpoints{"llama-3.1-70b", "meta-llama/llama-3.3-70b-instruct", {"", kNone, kNone}},
-    Checkpoints{"mistral-7b", "mistralai/mistral-7b", {"-v0.1", "-instruct-v0.1", kNone}},
-    Checkpoints{
-        "mistral-nemo-12b", "mistralai/mistral-nemo", {"-base-2407", "-instruct-2407", kNone}},
-    Checkpoints{"mistral-large-2407", "mistralai/mistral-large-instruct-2407", {"", kNone, kNone}},
-    Checkpoints{"mixtral-8x7b", "mistralai/mixtral-8x7b", {"-v0.1", "-instruct-v0.1", kNone}},
-    Checkpoints{"mixtral-8x22b", "mistralai/mixtral-8x22b-v0.1", {"", kNone, kNone}},
-    Checkpoints{"falcon-180b", "tiiuae/falcon-180b", {"", "-chat", kNone}},
-    Checkpoints{"yi-", "01-ai/yi-", {"", "-chat", kNone}},
-    Checkpoints{"qwen-72b", "qwen/qwen-72b", {"", "-chat", kNone}},
-    Checkpoints{"qwen2-", "qwen/qwen2-", {"", kNone, kNone}},
-    Checkpoints{"qwen2-7b", "qwen/qwen-2-7b", {"", kNone, kNone}},  // as Vidur calls it
-    Checkpoints{"qwen2.5-", "qwen/qwen2.5-", {"", kNone, kNone}},
-    Checkpoints{"qwen3-", "qwen/qwen3-", {"", kNone, kNone}},
-    Checkpoints{"qwen3-coder-480b-a35b", "qwen/qwen3-coder-480b-a35b", {"-instruct", kNone, kNone}},
-};
-
-bool IsCheckpoint(std::string_view name, std::string_view preset, const Checkpoints& known) {
-  if (!preset.starts_with(known.preset)) return false;
-  const std::string stem =
-      std::string(known.repository) + std::string(preset.substr(known.preset.size()));
-  return std::ranges::any_of(known.ends, [&](std::string_view end) {
-    return name.starts_with(stem) && name.substr(stem.size()) == end;
-  });
-}
-
-ModelConfig OfPreset(std::string_view preset) {
+ModelConfig OfPreset(ModelSpec shape) {
   ModelConfig model;
-  model.shape = ModelPreset(preset);
+  model.shape = std::move(shape);
   return model;
 }
 
@@ -159,9 +111,9 @@ bool IsMissing(const std::string& path) {
 bool NamesModelPath(std::string_view model) { return model.find('/') != std::string_view::npos; }
 
 ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
-  if (!NamesModelPath(model)) return OfPreset(model);
-  const std::string_view preset = FindCheckpointPreset(model);
-  if (!preset.empty() && IsMissing(model)) return OfPreset(preset);
+  if (!NamesModelPath(model)) return OfPreset(ModelPreset(model));
+  const std::optional<ModelSpec> known = FindModel(EndOf(model, 1));
+  if (known && IsMissing(model)) return OfPreset(*known);
   ModelConfig config = ReadHfConfig(model);
   const bool has_cost =
       config.quantization.empty() || config.quantization == "fp8" || config.int4.has_value();
@@ -178,17 +130,6 @@ ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
 
 ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
   return ReadNamedModel(model, has_weight_dtype).shape;
-}
-
-std::string_view FindCheckpointPreset(std::string_view path) {
-  const std::string name = LowerCaseEnd(path, 2);
-  for (const std::string_view preset : ModelPresetNames()) {
-    const auto is_checkpoint = [&](const Checkpoints& known) {
-      return IsCheckpoint(name, preset, known);
-    };
-    if (std::ranges::any_of(kCheckpoints, is_checkpoint)) return preset;
-  }
-  return {};
 }
 
 std::string NearestModels(std::string_view model) {

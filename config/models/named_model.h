@@ -13,15 +13,11 @@ namespace twin {
 // other name is a preset.
 bool NamesModelPath(std::string_view model);
 
-// The preset with exactly the shape of a hub's repository, by the last two parts of `path`:
-// "qwen3-14b" for "Qwen/Qwen3-14B", "llama-3.1-8b" for "meta-llama/Llama-3.1-8B-Instruct". Empty
-// for any other repository, such as one with quantised weights.
-std::string_view FindCheckpointPreset(std::string_view path);
-
-// The model that a simulation names: a preset, a file, or, if there is no such file, the preset of
-// that checkpoint. A preset sets the shape alone. Weights in a format that has no cost model (int4,
-// AWQ, GPTQ, ...) are refused unless `has_weight_dtype`: the caller then sets weight_dtype. Throws
-// InputError (usage) for an unknown preset, and the errors of hf_config.h (data).
+// The model that a simulation names: a known name (core/model_names.h), a file, or, if there is no
+// such file, the checkpoint that the last part of the path names, whoever published it. A known
+// name sets the shape alone. Weights of a file in a format that has no cost model (AWQ, GPTQ, ...)
+// are refused unless `has_weight_dtype`: the caller then sets weight_dtype. Throws InputError
+// (usage) for an unknown name, and the errors of hf_config.h (data).
 ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype);
 ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype);
 

@@ -6,6 +6,7 @@
 
 #include "config/models/named_model.h"
 #include "core/input_error.h"
+#include "core/model_names.h"
 #include "core/model_presets.h"
 #include "exec/model/model_config.h"
 

@@ -174,6 +174,16 @@ std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, con
   return static_cast<std::int32_t>(blocks);
 }
 
+void SetSequencesAside(const ModelSpec& model, const Parallelism& parallelism,
+                       const MemoryConfig& config, KvCapacity& c) {
+  if (model.groups.empty()) return;
+  c.sequence_bytes = CachedBytes(model, parallelism, c.stage).per_sequence;
+  const double room = kStateShareMost * static_cast<double>(std::max<std::int64_t>(0, c.kv_bytes));
+  c.sequences_bytes =
+      std::min(config.max_sequences * c.sequence_bytes, static_cast<std::int64_t>(room));
+  c.kv_bytes -= c.sequences_bytes;
+}
+
 KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
                      const Parallelism& parallelism, std::int32_t stage, const MemoryConfig& config,
                      const ModelSpec* draft) {
@@ -196,6 +206,7 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
   c.overridden = config.blocks_override || config.kv_bytes_override;
   ApplyRule(config, config.utilization.value_or(RowOf(config.rule).utilization), c);
   if (config.kv_bytes_override) c.kv_bytes = *config.kv_bytes_override;
+  SetSequencesAside(model, parallelism, config, c);
   c.blocks = CountBlocks(model, config, c);
   c.usable_blocks = c.blocks - (config.rule == MemoryRule::kVllmV1 ? 1 : 0);
   if (SwapsToHost(config.rule)) {
@@ -204,6 +215,28 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
     c.host_blocks = static_cast<std::int32_t>(host_blocks);
   }
   return c;
+}
+
+// Numbers of a token on one rank: queries, keys, values and the attention's output.
+std::int64_t AttentionWidth(const LayerSpec& layer, const Parallelism& parallelism) {
+  if (layer.recurrent) {
+    const RecurrentSpec& r = *layer.recurrent;
+    const std::int64_t keys = std::max(1, r.key_heads / parallelism.tensor) * r.key_dim;
+    const std::int64_t values = r.value_heads / parallelism.tensor * std::int64_t{r.value_dim};
+    return 2 * keys + 3 * values;
+  }
+  const std::int64_t query = std::int64_t{layer.query_heads} / parallelism.tensor * layer.head_dim;
+  const std::int64_t kv = std::int64_t{KvHeadsPerRank(layer, parallelism)} * layer.head_dim;
+  return 2 * query + 2 * kv;
+}
+
+// Numbers of a token in the MLP of one rank. A mixture computes experts_per_token rows for each
+// token.
+std::int64_t MlpWidth(const LayerSpec& layer, const Parallelism& parallelism) {
+  const std::int64_t width = layer.moe.experts == 0 ? layer.intermediate
+                                                    : std::int64_t{layer.moe.experts_per_token} *
+                                                          layer.moe.expert_intermediate;
+  return (layer.gated_mlp ? 3 : 2) * (width / parallelism.tensor);
 }
 
 }  // namespace
@@ -231,15 +264,12 @@ double KvCapacity::max_concurrency() const {
 
 std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallelism,
                              std::int32_t stage, const MemoryConfig& config) {
-  const std::int64_t query = std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim;
-  const std::int64_t kv = std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim;
-  const std::int64_t attention = 2 * query + 2 * kv;  // q, k, v and the attention's output
-  // A mixture computes experts_per_token rows for each token.
-  const std::int64_t width = model.moe.experts == 0 ? model.intermediate
-                                                    : std::int64_t{model.moe.experts_per_token} *
-                                                          model.moe.expert_intermediate;
-  const std::int64_t mlp = (model.gated_mlp ? 3 : 2) * (width / parallelism.tensor);
-  const std::int64_t live = 2 * std::int64_t{model.hidden} + std::max(attention, mlp);
+  std::int64_t widest = 0;
+  for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
+    widest = std::max(
+        {widest, AttentionWidth(kind.layer, parallelism), MlpWidth(kind.layer, parallelism)});
+  }
+  const std::int64_t live = 2 * std::int64_t{model.hidden} + widest;
   const std::int64_t body = config.max_step_tokens * live * ActivationByteSize(model);
   const bool is_last = stage == parallelism.pipeline - 1;
   constexpr std::int64_t kLogitBytes = 4;
@@ -280,13 +310,16 @@ std::string Describe(const KvCapacity& c) {
       "weights        {} (stage {})\n"
       "activations    {}\n"
       "other          {}\n"
-      "KV cache       {}\n"
+      "KV cache       {}{}\n"
       "blocks         {} of {} tokens, {} bytes each ({} usable, {} on the host)\n"
       "tokens         {}\n"
       "concurrency    {:.1f} requests of {} tokens\n",
       Name(c.rule), c.overridden ? " (overridden)" : "", Gigabytes(c.total_bytes),
       Gigabytes(c.requested_bytes), Gigabytes(c.weight_bytes), c.stage,
       Gigabytes(c.activation_bytes), Gigabytes(c.non_framework_bytes), Gigabytes(c.kv_bytes),
+      c.sequences_bytes == 0
+          ? ""
+          : fmt::format(", and {} of windows and states", Gigabytes(c.sequences_bytes)),
       c.blocks, c.block_size, c.block_bytes, c.usable_blocks, c.host_blocks, c.tokens(),
       c.max_concurrency(), c.max_model_length);
 }

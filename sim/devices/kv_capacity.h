@@ -89,7 +89,11 @@ struct KvCapacity {
   std::int64_t weight_bytes = 0;
   std::int64_t activation_bytes = 0;
   std::int64_t non_framework_bytes = 0;
-  std::int64_t kv_bytes = 0;     // left for the cache
+  std::int64_t kv_bytes = 0;  // left for the blocks of the cache
+  // Full windows and states of layers that do not keep all tokens, beside the blocks: of one
+  // sequence, and of all that have room.
+  std::int64_t sequence_bytes = 0;
+  std::int64_t sequences_bytes = 0;
   std::int64_t block_bytes = 0;  // of one block
   std::int32_t block_size = 0;   // tokens
   std::int32_t blocks = 0;
@@ -111,6 +115,10 @@ struct KvCapacity {
 // bytes, plus fp32 logits with one sorted copy for max_sequences rows on the last stage.
 std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallelism,
                              std::int32_t stage, const MemoryConfig& config);
+
+// Windows and states of models whose layers differ: room for max_sequences of them is set aside, up
+// to kStateShareMost of what is left beside the weights. Servers share this memory with the blocks.
+constexpr double kStateShareMost = 0.9 / 1.9;
 
 // Throws InputError (usage) with the numbers if the model does not fit, no block is left, a request
 // of the longest length would not fit (kVllmV1, kVllmV0, kSarathi), or a setting is out of range.

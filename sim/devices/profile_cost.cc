@@ -91,7 +91,7 @@ StepTerms StepTermsOf(const ProfileCostConfig& config, const HardwareSpec& hardw
 void Validate(const ProfileCostConfig& config, const ModelSpec& model,
               const Parallelism& parallelism) {
   if (!config.expert_parallel) return;
-  const std::int32_t experts = model.moe.experts;
+  const std::int32_t experts = MostExperts(model);
   if (experts >= parallelism.tensor) return;
   throw InputError(
       InputError::Kind::kUsage, fmt::format("{}.expert_parallel", kProfileName),

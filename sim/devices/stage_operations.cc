@@ -21,11 +21,6 @@ std::int64_t RoundedShare(std::int64_t width, const Parallelism& parallelism) {
   return (width + parallelism.tensor - 1) / parallelism.tensor;
 }
 
-bool HasExperts(const ModelSpec& model) {
-  const auto has = [](const LayerGroup& group) { return group.layer.moe.experts > 0; };
-  return model.moe.experts > 0 || std::ranges::any_of(model.groups, has);
-}
-
 LayerSpec WithoutMlp(LayerSpec layer) {
   layer.intermediate = 0;
   layer.gated_mlp = true;
@@ -46,7 +41,7 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
       layers_(StageLayers(model, parallelism, stage)),
       collective_(hardware, choices.library, device.collectives),
       memory_bound_(hardware, device.attention.memory_bound),
-      has_experts_(HasExperts(model)),
+      has_experts_(MostExperts(model) > 0),
       measured_calls_(kRememberedRows) {
   const GemmModel gemm(hardware, device.gemm, choices.library);
   const LayerContext context{model, hardware, parallelism, device, choices, gemm, memory_bound_};

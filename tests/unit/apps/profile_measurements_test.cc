@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "core/random.h"
 #include "tests/support/unique_name.h"
 

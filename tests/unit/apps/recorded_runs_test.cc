@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "core/model_presets.h"
+#include "core/model_names.h"
 
 namespace twin::apps {
 namespace {

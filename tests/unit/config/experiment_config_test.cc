@@ -16,7 +16,7 @@
 #include "config/hardware_file.h"
 #include "config/text_message.h"
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "sched/policy/registry.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/roofline_config.h"

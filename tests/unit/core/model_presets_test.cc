@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/input_error.h"
+#include "core/model_names.h"
 
 namespace twin {
 namespace {

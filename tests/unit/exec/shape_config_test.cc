@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/input_error.h"
+#include "core/model_names.h"
 #include "core/model_presets.h"
 #include "exec/cpu/cpu_model.h"
 #include "exec/model/model_config.h"

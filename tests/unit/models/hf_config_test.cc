@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/input_error.h"
+#include "core/model_names.h"
 #include "core/model_presets.h"
 
 namespace twin {

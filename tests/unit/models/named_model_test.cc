@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "tests/support/unique_name.h"
 
 namespace twin {
@@ -29,29 +29,7 @@ TEST(NamedModelTest, ACheckpointOfAPresetsShapeIsThatPreset) {
   EXPECT_EQ(ReadNamedShape("Qwen/Qwen3-14B", false), ModelPreset("qwen3-14b"));
   EXPECT_EQ(ReadNamedShape("/experiments/meta-llama/Llama-2-70b-hf", false),
             ModelPreset("llama-2-70b"));
-  EXPECT_EQ(FindCheckpointPreset("codellama/CodeLlama-34b-Instruct-hf"), "codellama-34b");
-  EXPECT_EQ(FindCheckpointPreset("mistralai/Mixtral-8x7B-v0.1"), "mixtral-8x7b");
-  EXPECT_EQ(FindCheckpointPreset("meta-llama/Meta-Llama-3-8B"), "llama-3-8b");
-  EXPECT_EQ(FindCheckpointPreset("meta-llama/Llama-3.3-70B-Instruct"), "llama-3.1-70b");
-  EXPECT_EQ(FindCheckpointPreset("mistralai/Mistral-Nemo-Instruct-2407"), "mistral-nemo-12b");
-  EXPECT_EQ(FindCheckpointPreset("01-ai/Yi-34B"), "yi-34b");
-  EXPECT_EQ(FindCheckpointPreset("codellama/CodeLlama-7b-Instruct-hf"), "codellama-7b");
-  EXPECT_EQ(FindCheckpointPreset("internlm/internlm-20b"), "internlm-20b");
-  EXPECT_EQ(FindCheckpointPreset("Qwen/Qwen-2-7B"), "qwen2-7b");
-  EXPECT_EQ(FindCheckpointPreset("Qwen/Qwen2-7B"), "qwen2-7b");
-  EXPECT_EQ(FindCheckpointPreset("Qwen/Qwen3-Coder-480B-A35B-Instruct"), "qwen3-coder-480b-a35b");
-  EXPECT_EQ(FindCheckpointPreset("bigscience/bloom"), "bloom-176b");
-}
-
-TEST(NamedModelTest, ACheckpointOfAnotherShapeIsNoPreset) {
-  EXPECT_EQ(FindCheckpointPreset("mistralai/Mistral-7B-Instruct-v0.2"), "");  // without a window
-  EXPECT_EQ(FindCheckpointPreset("Qwen/Qwen2.5-7B-Instruct"), "");            // fewer positions
-  EXPECT_EQ(FindCheckpointPreset("Qwen/Qwen3-14B-AWQ"), "");                  // weights of 4 bits
-  EXPECT_EQ(FindCheckpointPreset("Qwen3-14B"), "");                           // whose?
-  EXPECT_EQ(FindCheckpointPreset("bigscience/bloom-7b1"), "");
-  EXPECT_EQ(FindCheckpointPreset("nobody/Qwen3-14B"), "");
-  EXPECT_EQ(FindCheckpointPreset("meta-llama/Llama-3.1-8"), "");
-  EXPECT_EQ(FindCheckpointPreset(""), "");
+  EXPECT_EQ(ReadNamedShape("nobody/Qwen3-14B", false), ModelPreset("qwen3-14b"));
 }
 
 TEST(NamedModelTest, TheNearestModelsHaveTheFamilyAndTheSizeThatWereAskedFor) {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::run {

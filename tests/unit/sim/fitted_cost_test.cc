@@ -6,7 +6,7 @@
 #include <array>
 
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "sim/cost/registry.h"
 #include "tests/unit/sim/test_hardware.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {

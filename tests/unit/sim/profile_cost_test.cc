@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "sim/cost/registry.h"
 #include "sim/devices/product_curve.h"
 #include "sim/devices/stage_cache.h"

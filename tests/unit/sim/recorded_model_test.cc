@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 #include "sim/devices/step_model.h"
 #include "tests/unit/sim/test_hardware.h"
 

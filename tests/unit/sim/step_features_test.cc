@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/input_error.h"
-#include "core/model_presets.h"
+#include "core/model_names.h"
 
 namespace twin::sim {
 namespace {

@@ -1,0 +1,73 @@
+#include "core/model_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/input_error.h"
+
+namespace twin {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::string NameOf(std::string_view name) {
+  const std::optional<ModelSpec> model = FindModel(name);
+  return model ? model->name : "";
+}
+
+TEST(ModelNamesTest, WordsOfACheckpointsNameDoNotCount) {
+  EXPECT_EQ(NameOf("Qwen3-14B"), "qwen3-14b");
+  EXPECT_EQ(NameOf("CodeLlama-34b-Instruct-hf"), "codellama-34b");
+  EXPECT_EQ(NameOf("Llama-2-70b-chat-hf"), "llama-2-70b");
+  EXPECT_EQ(NameOf("Meta-Llama-3-8B-Instruct"), "llama-3-8b");
+  EXPECT_EQ(NameOf("gemma-3-27b-it"), "gemma-3-27b");
+  EXPECT_EQ(NameOf("Qwen3-Coder-480B-A35B-Instruct"), "qwen3-coder-480b-a35b");
+  EXPECT_EQ(NameOf("NVIDIA-Nemotron-3"), "");
+}
+
+TEST(ModelNamesTest, CheckpointsOfAPresetsShapeHaveTheirOwnNamesAndPositions) {
+  EXPECT_EQ(NameOf("DeepSeek-R1-0528"), "deepseek-r1-0528");
+  EXPECT_EQ(ModelPreset("deepseek-r1").groups, ModelPreset("deepseek-v3").groups);
+  EXPECT_EQ(NameOf("Llama-3.3-70B-Instruct"), "llama-3.3-70b");
+  EXPECT_EQ(ModelPreset("Qwen2.5-7B").max_position, 131072);
+  EXPECT_EQ(ModelPreset("Qwen2.5-7B-Instruct").max_position, 32768);
+  EXPECT_EQ(ModelPreset("CodeLlama-70b-Instruct-hf").max_position, 4096);
+  EXPECT_EQ(ModelPreset("kimi-k2-instruct-0905").max_position, 262144);
+}
+
+TEST(ModelNamesTest, ASuffixChoosesTheFormatOfTheParts) {
+  EXPECT_EQ(ModelPreset("Qwen3-8B-FP8").weight_dtype, DType::kFp8Block);
+  EXPECT_EQ(ModelPreset("Llama-3.1-70B-Instruct-FP8").weight_dtype, DType::kFp8);
+  const ModelSpec r1 = ModelPreset("DeepSeek-R1-0528-NVFP4");
+  EXPECT_EQ(r1.name, "deepseek-r1-0528-nvfp4");
+  EXPECT_EQ(r1.weight_dtype, DType::kBf16);  // of attention
+  EXPECT_EQ(r1.formats.experts, DType::kNvfp4);
+  EXPECT_EQ(r1.formats.dense, DType::kNvfp4);
+  EXPECT_EQ(r1.formats.shared, DType::kNvfp4);
+  EXPECT_EQ(r1.kv_dtype, DType::kFp8);
+  const ModelSpec qwen = ModelPreset("qwen3.5-397b-a17b-nvfp4");
+  EXPECT_EQ(qwen.formats.attention, DType::kNvfp4);
+  EXPECT_EQ(qwen.formats.recurrent, std::nullopt);
+  EXPECT_EQ(ModelPreset("gpt-oss-120b").formats.experts, DType::kMxfp4);
+  EXPECT_EQ(ModelPreset("kimi-k2.5").formats.experts, DType::kInt4Group32);
+}
+
+TEST(ModelNamesTest, OtherModelsAreNotTakenForTheirNeighbours) {
+  EXPECT_EQ(NameOf("Mistral-7B-Instruct-v0.2"), "");
+  EXPECT_EQ(NameOf("Qwen3-14B-AWQ"), "");
+  EXPECT_EQ(NameOf("bloom-7b1"), "");
+  EXPECT_EQ(NameOf("DeepSeek-R1-Distill-Llama-8B"), "");
+  EXPECT_EQ(NameOf("Llama-3.1-8"), "");
+  EXPECT_EQ(NameOf(""), "");
+}
+
+TEST(ModelNamesTest, AModelThatCannotBeDescribedHasAReason) {
+  EXPECT_THAT([] { ModelPreset("deepseek-v4-flash"); },
+              ThrowsMessage<InputError>(HasSubstr("compress keys")));
+  EXPECT_THAT([] { ModelPreset("qwen3-15b"); },
+              ThrowsMessage<InputError>(HasSubstr("unknown model 'qwen3-15b'; nearest: qwen3-1")));
+}
+
+}  // namespace
+}  // namespace twin
