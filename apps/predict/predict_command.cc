@@ -1,4 +1,4 @@
-// twinserve predict: how long operations and steps take on a device.
+// twinserve predict: how long operations, steps and the requests of deployments take.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "apps/options.h"
 #include "apps/predict/predict_operations.h"
 #include "apps/predict/predict_steps.h"
+#include "apps/predict/serving_command.h"
 #include "apps/terminal_control.h"
 #include "config/hardware_file.h"
 #include "config/models/named_model.h"
@@ -239,13 +240,14 @@ void AddBreakdownCommand(CommandParser predict) {
 
 }  // namespace
 
-void AddPredictCommand(CommandParser app, CommandContext& /*context*/) {
-  CommandParser predict =
-      app.AddCommand("predict", "Predict how long operations and steps take on a device");
+void AddPredictCommand(CommandParser app, CommandContext& context) {
+  CommandParser predict = app.AddCommand(
+      "predict", "Predict how long operations, steps and the requests of deployments take");
   predict.RequireCommand();
   AddOperationsCommand(predict);
   AddStepsCommand(predict);
   AddBreakdownCommand(predict);
+  AddPredictServingCommand(predict, context);
 }
 
 }  // namespace twin::apps

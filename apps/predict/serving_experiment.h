@@ -1,0 +1,33 @@
+// The experiment that stands for a measured deployment.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "apps/predict/serving_row.h"
+#include "config/experiment_config.h"
+
+namespace twin::run {
+
+struct ServingExperiment {
+  ExperimentConfig config;
+  std::int64_t devices = 0;
+  double output_tokens = 0;      // of a request, in the mean
+  std::set<std::string> unused;  // flags of the server without a meaning here
+};
+
+// The experiment of a row: the server preset of its engine and version, its settings, and the
+// closed loop of its measurement: `concurrency` users who all begin at once and send 10 times as
+// many requests (or `requests`), each the next one when its answer is complete. Lengths are drawn
+// uniformly from [range_ratio x L, L]. `changes`: to every experiment, as --set takes them.
+//
+// Throws InputError with one line: a cell or flag that is no value, a model, device or format that
+// is not known, ranks that do not fit together, requests beyond the context, and deployments that
+// are not simulated (prefill and decode apart, attention data parallelism, drafts).
+ServingExperiment ExperimentOfRow(const ServingRow& row, std::uint64_t seed,
+                                  std::span<const std::string> changes);
+
+}  // namespace twin::run
