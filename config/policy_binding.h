@@ -161,6 +161,8 @@ void Bind(Archive& fields, TrtllmConfig& config) {
   fields.Value("max_num_tokens", config.max_num_tokens);
   fields.Value("chunk_unit_size", config.chunk_unit_size);
   fields.Value("max_seq_len", config.max_seq_len);
+  fields.Value("batch_wait_timeout_iters", config.batch_wait_timeout_iters);
+  fields.Value("batch_wait_max_tokens_ratio", config.batch_wait_max_tokens_ratio);
   fields.OptionalNested("order", config.order);
 }
 
@@ -194,6 +196,7 @@ void Bind(Archive& fields, SglangConfig& config) {
   fields.template Enum<Retraction>(
       "retraction_policy", config.retraction_policy,
       {{"length", Retraction::kLength}, {"priority", Retraction::kPriority}});
+  fields.Value("scheduler_recv_interval", config.scheduler_recv_interval);
   fields.OptionalNested("order", config.order);
 }
 

@@ -147,12 +147,29 @@ void SglangPolicy::Idle() {
 }
 
 void SglangPolicy::Plan(StepBuilder& step) {
-  TakeArrivals(step);
+  if (Receives()) TakeArrivals(step);
+  TakeBack(step);
   CheckpointChunk(step);
   MergeLastBatch();
-  if (!PlanPrefill(step) && !running_.empty()) PlanDecode(step);
+  latest_has_prompts_ = PlanPrefill(step);
+  if (!latest_has_prompts_ && !running_.empty()) PlanDecode(step);
   waiting_.ChargeStep(step);
   gauge_ = {"ratio", ratio_.value()};
+}
+
+// An engine without requests passes any interval at once.
+bool SglangPolicy::Receives() {
+  if (config_.scheduler_recv_interval <= 1) return true;
+  constexpr std::int64_t kPromptsWeight = 1000;
+  CountStep(latest_has_prompts_ ? kPromptsWeight : 1);
+  const bool is_idle = running_.empty() && last_batch_.empty() && !chunked_;
+  if (is_idle) unreceived_ = 0;
+  return unreceived_ == 0;
+}
+
+void SglangPolicy::CountStep(std::int64_t weight) {
+  unreceived_ += weight;
+  if (unreceived_ >= config_.scheduler_recv_interval) unreceived_ = 0;
 }
 
 void SglangPolicy::TakeArrivals(StepBuilder& step) {
@@ -168,8 +185,11 @@ void SglangPolicy::TakeArrivals(StepBuilder& step) {
     }
   }
   arrived_.clear();
-  // Takes requests back that should have ended with a step that has returned, but go on: the world
-  // lets their outputs exceed their limits.
+}
+
+// Takes requests back that should have ended with a step that has returned, but go on: the world
+// lets their outputs exceed their limits.
+void SglangPolicy::TakeBack(const StepBuilder& step) {
   const auto rows = static_cast<std::size_t>(config_.max_running_requests);
   std::erase_if(taken_out_, [&](RequestId id) {
     const bool room = running_.size() + last_batch_.size() < rows;

@@ -22,6 +22,9 @@
 // - Retraction takes the request with the fewest output tokens, and the survivors stay sorted.
 //   Its output leaves the cache; its prompt stays in the tree.
 // - The ratio changes in decode steps only, and starts over when the engine is idle.
+// - scheduler_recv_interval counts in the phase of the steps, not from an arrival: while all steps
+//   decode, a request waits half of it in the mean. After a step with prompts, or where nobody
+//   runs, it is taken at once.
 // - An overlapped step is planned without the results of the latest one. A request that is certain
 //   to end with them is left out; a token that returns for a retracted request is thrown away.
 #pragma once
@@ -89,7 +92,11 @@ class SglangPolicy final : public Policy {
   };
   enum class State : std::uint8_t { kContinue, kNoToken, kOther };
 
+  // Whether this step takes the requests that have arrived.
+  [[nodiscard]] bool Receives();
+  void CountStep(std::int64_t weight);
   void TakeArrivals(StepBuilder& step);
+  void TakeBack(const StepBuilder& step);
   void CheckpointChunk(StepBuilder& step);
   void MergeLastBatch();
 
@@ -141,7 +148,9 @@ class SglangPolicy final : public Policy {
   Gauge gauge_;
   SglangRequests requests_;
   SglangQueue waiting_;
-  std::int64_t entries_ = 0;  // into the waiting list
+  std::int64_t entries_ = 0;         // into the waiting list
+  std::int64_t unreceived_ = 0;      // weight of the steps since requests were taken
+  bool latest_has_prompts_ = false;  // the latest step
   std::vector<RequestId> arrived_;
   std::vector<RequestId> running_;     // in the order of joining, or of the latest retraction
   std::vector<RequestId> last_batch_;  // if it was a prefill: in its order

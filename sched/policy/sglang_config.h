@@ -46,6 +46,8 @@ struct SglangConfig {
   bool priority_preemption = true;
   std::int32_t priority_scheduling_preemption_threshold = 10;
   Retraction retraction_policy = Retraction::kLength;
+  // Steps between two looks at new requests; a step with prompts counts 1,000.
+  std::int32_t scheduler_recv_interval = 1;
   std::optional<OrderConfig> order = std::nullopt;  // unset: schedule_policy
 
   // Larger is more important.

@@ -140,6 +140,7 @@ bool SglangPolicy::ContinueDecodeStreak(StepBuilder& step) {
   CHECK(MakeFree(step, tokens));
   ratio_.Decay();
   gauge_.value = ratio_.value();
+  CountStep(1);
   return true;
 }
 

@@ -65,12 +65,15 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
     FitToTheEnd(step);
   }
   SelectBatch(step);
+  HoldPrompts(step);
   ScheduleBatch(step);
   waiting_.ChargeStep(step);
 }
 
 std::optional<DecodeLimits> TrtllmPolicy::DecodeStreakLimits() const {
-  if (config_.speculation.on() || !waiting_.OrderIsFixedWhileDecoding()) return std::nullopt;
+  if (config_.speculation.on() || holds_ || !waiting_.OrderIsFixedWhileDecoding()) {
+    return std::nullopt;
+  }
   // A waiting request that did not fit found too few blocks, and there will be no more: a decode
   // takes only blocks that were counted before. One that fits and has no tokens must fit again, or
   // MAX_UTILIZATION pauses a request after it.
@@ -286,6 +289,18 @@ void TrtllmPolicy::SizeEqually(std::int32_t room, std::int32_t unit) {
       progress = true;
     }
   }
+}
+
+void TrtllmPolicy::HoldPrompts(const StepBuilder& step) {
+  holds_ = false;
+  if (config_.batch_wait_timeout_iters == 0 || contexts_.empty() || decodes_.empty()) return;
+  std::int64_t tokens = 0;
+  for (const Context& context : contexts_) tokens += step.sequence(context.id).known;
+  for (const RequestId id : decodes_) tokens += 1 + DraftsOf(step.sequence(id));
+  const double enough = config_.batch_wait_max_tokens_ratio * config_.max_num_tokens;
+  holds_ = held_steps_ < config_.batch_wait_timeout_iters && static_cast<double>(tokens) < enough;
+  held_steps_ = holds_ ? held_steps_ + 1 : 0;
+  if (holds_) contexts_.clear();
 }
 
 void TrtllmPolicy::ScheduleBatch(StepBuilder& step) {

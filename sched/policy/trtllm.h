@@ -9,6 +9,11 @@
 //   request is paused: its blocks are freed, and its prompt and output are computed again later.
 // - STATIC_BATCH: like GUARANTEED_NO_EVICT, but only while nobody decodes.
 //
+// Batch waiting, off by default, then holds prompts back for company: while somebody decodes, the
+// prompts of a step wait if prompts and decodes together have fewer tokens than
+// batch_wait_max_tokens_ratio x max_num_tokens, for at most batch_wait_timeout_iters steps. The
+// first prompt after a release counts from zero.
+//
 // Source: capacityScheduler.cpp and microBatchScheduler.cpp of TensorRT-LLM (2025), as in the
 // policy notes, section 8; beam width 1, no block reuse, one micro-batch.
 //
@@ -27,6 +32,9 @@
 //   limit lets them be accepted. Prompts have none: the first are offered with the first token.
 // - Chunks are sized only if the prompts do not fit. A cut prompt is rounded down to
 //   chunk_unit_size, perhaps to nothing; a shorter prompt after it can start before it.
+// - Batch waiting counts steps with held prompts, not the age of a prompt: one that comes late is
+//   released with the first one. Chunks count as their whole prompts. Steps without decodes neither
+//   count nor reset.
 #pragma once
 
 #include <cstddef>
@@ -57,6 +65,8 @@ struct TrtllmConfig {
   std::int32_t max_num_tokens = 8192;  // tokens per step, and the longest chunk
   std::int32_t chunk_unit_size = 0;    // cut chunks are multiples; 0 = a block, or all tokens
   std::int32_t max_seq_len = 0;        // prompt + output of one request; 0 = the model's context
+  std::int32_t batch_wait_timeout_iters = 0;  // steps for which prompts are held back
+  double batch_wait_max_tokens_ratio = 0;     // of max_num_tokens, from which they are not
   SpeculationRules speculation = {};
   std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
@@ -122,12 +132,16 @@ class TrtllmPolicy final : public Policy {
   void SizeChunks(std::int32_t room, std::int32_t unit);
   void SizeInOrder(std::int32_t room, std::int32_t unit);
   void SizeEqually(std::int32_t room, std::int32_t unit);
+  // Drops the prompts of the batch if they wait for company.
+  void HoldPrompts(const StepBuilder& step);
   void ScheduleBatch(StepBuilder& step);
 
   TrtllmConfig config_;
   PolicyTraits traits_;
   OrderedQueue waiting_;
-  std::vector<Active> active_;  // started, paused and let in, in order of arrival
+  std::vector<Active> active_;   // started, paused and let in, in order of arrival
+  std::int32_t held_steps_ = 0;  // of batch waiting, since the latest release
+  bool holds_ = false;           // the latest step held prompts back
   // Scratch of the present call.
   std::vector<RequestId> fitting_;
   std::int32_t blocks_of_waiting_ = 0;  // MAX_UTILIZATION: for requests of fitting_ without blocks

@@ -85,6 +85,10 @@ DrawnPolicy DrawTrtllm(Random& random, std::int32_t tokens, TrtllmConfig::Capaci
     config.speculation = {.method = SpecMethod{static_cast<std::uint8_t>(Draw(random, 0, 2))},
                           .num_speculative_tokens = Draw(random, 1, 6)};
   }
+  if (random.UnitReal() < 0.3) {
+    config.batch_wait_timeout_iters = Draw(random, 1, 10);
+    config.batch_wait_max_tokens_ratio = random.UniformReal(0.1, 1.0);
+  }
   drawn.config = config;
   return drawn;
 }
@@ -149,6 +153,7 @@ DrawnPolicy DrawSglang(Random& random, std::int32_t tokens, const SglangMode& mo
   if (mode.priority && random.UnitReal() < 0.5) {
     config.retraction_policy = SglangConfig::Retraction::kPriority;
   }
+  if (random.UnitReal() < 0.3) config.scheduler_recv_interval = Draw(random, 2, 12);
   drawn.config = config;
   return drawn;
 }

@@ -63,6 +63,21 @@ TEST(SglangPolicyTest, WorkedExample12bWith23Tokens) {
             "it14: C:D1 | free=17 | fin=[C] | freeA=23\n");
 }
 
+// By hand: the look at step 2 follows a prompt, so that the next one is at step 5. B comes at 3.
+TEST(SglangPolicyTest, LooksForRequestsAtIntervalsWhileAllDecode) {
+  SglangConfig config = Plain();
+  config.scheduler_recv_interval = 3;
+  EXPECT_EQ(Decided(config, {.block_size = 1, .blocks = 40}, {{1, 4, 7}, {3, 2, 2}}),
+            "it1: A:P4 | free=36\n"
+            "it2: A:D1 | free=35\n"
+            "it3: A:D1 | free=34\n"
+            "it4: A:D1 | free=33\n"
+            "it5: B:P2 | free=31\n"
+            "it6: A:D1 B:D1 | free=29 | fin=[B] | freeA=32\n"
+            "it7: A:D1 | free=31\n"
+            "it8: A:D1 | free=30 | fin=[A] | freeA=40\n");
+}
+
 // Chunks of 4: A and the first chunk of B, then its rest. The rest is not rounded to pages.
 TEST(SglangPolicyTest, DividesOnePromptAtATime) {
   SglangConfig config = Plain();

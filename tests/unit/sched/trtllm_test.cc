@@ -84,6 +84,35 @@ TEST(TrtllmPolicyTest, ChunksGrowEqually) {
             "it4: A:D1 C:D1 | free=16 | fin=[A,C] | freeA=20\n");
 }
 
+// By hand: B waits while A decodes and 4 + 1 tokens are below 0.9 x 12, for three steps.
+TEST(TrtllmPolicyTest, PromptsWaitForCompanyUntilTheTimeout) {
+  TrtllmConfig config = Config(Capacity::kGuaranteedNoEvict, 12);
+  config.batch_wait_timeout_iters = 3;
+  config.batch_wait_max_tokens_ratio = 0.9;
+  EXPECT_EQ(Decided(config, {.block_size = 4, .blocks = 20}, {{1, 4, 8}, {2, 4, 2}}),
+            "it1: A:P4 | free=19\n"
+            "it2: A:D1 | free=18\n"
+            "it3: A:D1 | free=18\n"
+            "it4: A:D1 | free=18\n"
+            "it5: B:P4 A:D1 | free=17\n"
+            "it6: A:D1 B:D1 | free=15 | fin=[B] | freeA=17\n"
+            "it7: A:D1 | free=17\n"
+            "it8: A:D1 | free=17 | fin=[A] | freeA=20\n");
+}
+
+// By hand: with C, there are 4 + 6 + 1 tokens, which is enough.
+TEST(TrtllmPolicyTest, PromptsWithEnoughCompanyWaitNoLonger) {
+  TrtllmConfig config = Config(Capacity::kGuaranteedNoEvict, 12);
+  config.batch_wait_timeout_iters = 3;
+  config.batch_wait_max_tokens_ratio = 0.9;
+  EXPECT_EQ(Decided(config, {.block_size = 4, .blocks = 20}, {{1, 4, 5}, {2, 4, 2}, {3, 6, 2}}),
+            "it1: A:P4 | free=19\n"
+            "it2: A:D1 | free=18\n"
+            "it3: B:P4 C:P6 A:D1 | free=15\n"
+            "it4: A:D1 B:D1 C:D1 | free=14 | fin=[B,C] | freeA=18\n"
+            "it5: A:D1 | free=18 | fin=[A] | freeA=20\n");
+}
+
 // Example 8f: the requests of 8a.
 TEST(TrtllmPolicyTest, AStaticBatchIsClosedWhileSomeoneDecodes) {
   EXPECT_EQ(Decided(Config(Capacity::kStaticBatch, 16), {.block_size = 4, .blocks = 8},
