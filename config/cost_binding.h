@@ -2,6 +2,7 @@
 #pragma once
 
 #include "config/field_binding.h"
+#include "config/profile_binding.h"
 #include "config/step_engine_names.h"
 #include "config/system_binding.h"
 #include "sim/cost/registry.h"
@@ -107,6 +108,7 @@ void Bind(Archive& fields, sim::ProfileCostConfig& config) {
   fields.Value("mean_context", config.mean_context);
   fields.Value("recorded_ratios", config.recorded_ratios);
   fields.Value("expert_parallel", config.expert_parallel);
+  fields.template Enum<sim::KernelLibrary>("library", config.library, kKernelLibraryNames);
   fields.OptionalValue("heat_factor", config.heat_factor);
   fields.OptionalValue("heat_tau_s", config.heat_tau_s);
   fields.OptionalValue("decode_heat_factor", config.decode_heat_factor);

@@ -203,6 +203,17 @@ std::string FormatOf(const ServingRow& row, std::string_view column) {
   Refuse(column, fmt::format("{} cannot be described", Printable(text)));
 }
 
+// Checkpoints have these formats in some parts alone, which depends on the model.
+bool IsOfParts(std::string_view weights) {
+  return weights == "nvfp4" || weights == "mxfp4" || weights == "int4";
+}
+
+// The name of the model in the format of the row.
+std::string ModelOf(const ServingRow& row) {
+  const std::string& weights = row.Text("weights");
+  return IsOfParts(weights) ? fmt::format("{}-{}", row.Text("model"), weights) : row.Text("model");
+}
+
 void RequireSimulated(const ServingRow& row) {
   const std::string& mode = row.Text("mode");
   if (!mode.empty() && mode != "agg") {
@@ -269,15 +280,18 @@ class ChangeList {
 
 void SetSystem(const ServingRow& row, const EngineSettings& engine, ChangeList& list) {
   list.SetName("system.server", NearestServer(engine, row.Text("version")));
-  list.SetName("system.model", row.Text("model"));
+  list.SetName("system.model", ModelOf(row));
   list.SetName("system.hardware", row.Text("device"));
   list.Set("system.tensor_parallel", std::to_string(row.RequiredCount("tp")));
   if (const auto stages = row.Count("pp", 1)) {
     list.Set("system.pipeline_parallel", std::to_string(*stages));
   }
-  if (row.Has("weights")) list.Set("system.model_shape.weight_dtype", FormatOf(row, "weights"));
+  if (row.Has("weights") && !IsOfParts(row.Text("weights"))) {
+    list.Set("system.model_shape.weight_dtype", FormatOf(row, "weights"));
+  }
   if (row.Has("kv")) list.Set("system.model_shape.kv_dtype", FormatOf(row, "kv"));
   list.Set("cost", "profile");
+  list.Set("cost.profile.library", EngineOf(row).family);
   if (row.Count("ep").value_or(0) > 1) list.Set("cost.profile.expert_parallel", "true");
 }
 

@@ -26,10 +26,14 @@ Estimate SubtractEstimate(const Estimate& all, const Estimate& part) {
   return {std::max(0.0, all.seconds - part.seconds), all.log_sd, all.lasting_sd};
 }
 
-// Devices without arithmetic of 4 bits widen such weights to 16 bits.
-GemmFormat FormatOn(const HardwareSpec& hardware, DType stored) {
+// Devices without arithmetic of 4 bits widen such weights to 16 bits. vLLM's measured products with
+// scales of blocks are launch times of eager calls (aiconfigurator's tables of vLLM 0.24.0 have no
+// product below 55 us): those with one scale take their place.
+GemmFormat FormatOn(const LayerContext& context, DType stored) {
   const GemmFormat format = FormatOf(stored);
-  return format == GemmFormat::kFp4 && hardware.peak_fp4_flops == 0 ? GemmFormat::kInt4 : format;
+  if (format == GemmFormat::kFp4 && context.hardware.peak_fp4_flops == 0) return GemmFormat::kInt4;
+  const bool vllm = context.choices.library == KernelLibrary::kVllm;
+  return format == GemmFormat::kFp8Block && vllm ? GemmFormat::kFp8 : format;
 }
 
 Estimate Unmeasured(double seconds) { return {seconds, kUnmeasuredSd, kUnmeasuredSd}; }
@@ -43,16 +47,14 @@ GemmFormat FormatOfExperts(GemmFormat stored, const MoeProfile& profile) {
   return stored == GemmFormat::kFp8 && blocks ? GemmFormat::kFp8Block : stored;
 }
 
-// The experts of one rank. With whole experts, a rank computes its share of the (token, expert)
-// pairs, which Experts() counts.
+// The experts of one rank.
 std::optional<MoeModel> ExpertsOf(const LayerContext& context, const LayerSpec& layer,
                                   bool whole_experts) {
   const MoeSpec& moe = layer.moe;
   if (moe.experts == 0) return std::nullopt;
   const ModelSpec& model = context.model;
   const std::int32_t ranks = context.parallelism.tensor;
-  const GemmFormat stored =
-      FormatOn(context.hardware, model.formats.experts.value_or(model.weight_dtype));
+  const GemmFormat stored = FormatOn(context, model.formats.experts.value_or(model.weight_dtype));
   MoeShape shape{.hidden = moe.latent > 0 ? moe.latent : model.hidden,
                  .intermediate = moe.expert_intermediate / ranks,
                  .experts = moe.experts,
@@ -60,18 +62,9 @@ std::optional<MoeModel> ExpertsOf(const LayerContext& context, const LayerSpec& 
                  .format = FormatOfExperts(stored, context.device.moe)};
   if (whole_experts) {
     shape.intermediate = moe.expert_intermediate;
-    shape.experts = (moe.experts + ranks - 1) / ranks;
-    shape.experts_per_token = 1;
+    shape.expert_ranks = ranks;
   }
   return MoeModel(context.hardware, shape, context.device.moe);
-}
-
-// The (token, expert) pairs of the rank that has most of them, if each of `pairs` falls on one of
-// `ranks` at random: the mean and sqrt(2 ln ranks) standard deviations.
-std::int64_t MostPairs(double pairs, double ranks) {
-  const double mean = pairs / ranks;
-  const double deviation = std::sqrt(mean * (1 - 1 / ranks));
-  return std::llround(std::min(pairs, mean + std::sqrt(2 * std::log(ranks)) * deviation));
 }
 
 AttentionHeads HeadsOf(const LayerContext& context, const LayerSpec& layer, std::int32_t window) {
@@ -123,7 +116,7 @@ class LayerProducts {
 
  private:
   [[nodiscard]] GemmFormat FormatOrDefault(const std::optional<DType>& format) const {
-    return FormatOn(context_.hardware, format.value_or(context_.model.weight_dtype));
+    return FormatOn(context_, format.value_or(context_.model.weight_dtype));
   }
 
   void Add(std::int64_t n, std::int64_t k) {
@@ -289,17 +282,16 @@ LayerOperations::LayerOperations(const LayerContext& context, const LayerSpec& l
       query_width_(QueryWidth(layer, tensor_)),
       kv_width_(std::int64_t{KvHeadsPerRank(layer, context.parallelism)} * layer.head_dim),
       reductions_((layer.query_heads > 0 || layer.recurrent ? 1 : 0) + (layer.has_mlp() ? 1 : 0)),
-      expert_parallel_(context.choices.expert_parallel && tensor_ > 1),
       windowed_share_(windowed_share),
       products_(LayerProducts(context, layer).Build()),
-      experts_(ExpertsOf(context, layer, expert_parallel_)) {
+      experts_(ExpertsOf(context, layer, context.choices.expert_parallel && tensor_ > 1)) {
   if (layer.recurrent || layer.query_heads == 0) return;
   if (layer.latent) {
     const LatentSpec& latent = *layer.latent;
     const DType format = context.model.formats.attention.value_or(context.model.weight_dtype);
     latent_product_.emplace(
         context.gemm.Curve(layer.query_heads / tensor_ * (latent.nope_dim + latent.value_dim),
-                           latent.kv_rank, FormatOn(context.hardware, format)));
+                           latent.kv_rank, FormatOn(context, format)));
     return;
   }
   const std::int32_t window = std::max(layer.sliding_window, layer.chunk);
@@ -315,12 +307,6 @@ Estimate LayerOperations::Gemms(std::int64_t rows) const {
   Estimate layer;
   for (const ProductCurve& product : products_) layer = Independent(layer, product(rows));
   return layer;
-}
-
-Estimate LayerOperations::Experts(std::int64_t rows) const {
-  if (!expert_parallel_) return (*experts_)(rows);
-  const double pairs = static_cast<double>(rows) * layer_.moe.experts_per_token;
-  return (*experts_)(std::max<std::int64_t>(1, MostPairs(pairs, static_cast<double>(tensor_))));
 }
 
 // Bytes moved: a norm reads an update and the residual and writes the residual and its result.

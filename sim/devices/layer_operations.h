@@ -65,9 +65,9 @@ class LayerOperations {
   // `windowed_share`: share of the layers that has the window of `layer`, if it has one.
   LayerOperations(const LayerContext& context, const LayerSpec& layer, double windowed_share);
 
-  // Seconds of one layer in isolation. REQUIRES: rows >= 1.
-  [[nodiscard]] Estimate Gemms(std::int64_t rows) const;    // 0 seconds without products
-  [[nodiscard]] Estimate Experts(std::int64_t rows) const;  // REQUIRES: has_experts()
+  // Seconds of one layer in isolation. REQUIRES: rows >= 1; for Experts(), has_experts().
+  [[nodiscard]] Estimate Gemms(std::int64_t rows) const;  // 0 seconds without products
+  [[nodiscard]] Estimate Experts(std::int64_t rows) const { return (*experts_)(rows); }
   [[nodiscard]] Estimate Small(std::int64_t rows, const MemoryBoundModel& memory_bound) const;
 
   [[nodiscard]] bool has_experts() const { return experts_.has_value(); }
@@ -106,7 +106,6 @@ class LayerOperations {
   std::int64_t query_width_;  // of one rank
   std::int64_t kv_width_;     // likewise
   double reductions_;
-  bool expert_parallel_;
   double windowed_share_;
   std::vector<ProductCurve> products_;
   std::optional<ProductCurve> latent_product_;  // from latent vectors to heads' keys and values

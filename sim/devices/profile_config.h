@@ -29,6 +29,7 @@ struct ProfileCostConfig {
   std::uint64_t draw_seed = 0;
   // Experts are divided over the ranks whole, instead of each by its width.
   bool expert_parallel = false;
+  KernelLibrary library = KernelLibrary::kVllm;
   // For ablations: attention knows the mean context of a batch, not its longest.
   bool mean_context = false;
   // For ablations: false leaves out what recorded steps of the model add to the terms of all

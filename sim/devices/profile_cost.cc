@@ -109,6 +109,7 @@ StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const Hardwar
   made.recorded_ratios = config.recorded_ratios;
   made.recorded_engine = IsRecordedEngine(config.engine);
   made.operations.expert_parallel = config.expert_parallel;
+  made.operations.library = config.library;
   // vLLM V0 and this program capture decodes alone, V0 in batches of up to 256; TGIS captures
   // nothing.
   made.captures_pieces =

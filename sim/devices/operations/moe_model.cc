@@ -61,6 +61,24 @@ double TouchedExperts(const MoeShape& shape, double pairs, double spread, MoeRou
   return std::clamp(experts * (1 - std::pow(1 - 1 / experts, pairs * spread)), 1.0, most);
 }
 
+// What the rank with the most pairs computes.
+struct RankLoad {
+  double pairs = 0;
+  double touched = 0;
+};
+
+RankLoad BusiestRank(const MoeShape& shape, double pairs, double touched) {
+  if (shape.expert_ranks == 1) return {pairs, touched};
+  const double ranks = shape.expert_ranks;
+  const double mean = pairs / ranks;
+  const double deviation = std::sqrt(mean * (1 - 1 / ranks));
+  const double most = std::min(pairs, mean + std::sqrt(2 * std::log(ranks)) * deviation);
+  const double untouched = std::max(0.0, 1 - touched / shape.experts);
+  const double experts = std::ceil(shape.experts / ranks);
+  return {most, std::clamp(experts * (1 - std::pow(untouched, most / mean)), 1.0,
+                           std::min(experts, most))};
+}
+
 // Share of the time of preferred experts' further tiles that counts, by the rows of a mean expert.
 double ShareOfTiles(double rows) {
   return std::clamp(std::log(rows / kTilesNone) / std::log(kTilesFull / kTilesNone), 0.0, 1.0);
@@ -96,8 +114,9 @@ double SecondsOf(const HardwareSpec& hardware, const MoeCoefficients& c, const M
 double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& c, const MoeShape& shape,
                      std::int64_t tokens, MoeRouting routing) {
   const double pairs = static_cast<double>(tokens) * shape.experts_per_token;
-  return SecondsOf(hardware, c, shape, pairs,
-                   TouchedExperts(shape, pairs, c.spread, routing, TrainedShares(shape)));
+  const RankLoad rank = BusiestRank(
+      shape, pairs, TouchedExperts(shape, pairs, c.spread, routing, TrainedShares(shape)));
+  return SecondsOf(hardware, c, shape, rank.pairs, rank.touched);
 }
 
 MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const MoeProfile& profile)
@@ -126,9 +145,9 @@ MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const Mo
 
 Estimate MoeModel::At(std::int64_t tokens, MoeRouting routing) const {
   const double pairs = static_cast<double>(tokens) * shape_.experts_per_token;
-  const double touched =
-      TouchedExperts(shape_, pairs, coefficients_.spread, routing, trained_shares_);
-  double seconds = SecondsOf(hardware_, coefficients_, shape_, pairs, touched);
+  const RankLoad rank = BusiestRank(
+      shape_, pairs, TouchedExperts(shape_, pairs, coefficients_.spread, routing, trained_shares_));
+  double seconds = SecondsOf(hardware_, coefficients_, shape_, rank.pairs, rank.touched);
   if (!log_ratios_.empty()) {
     const double at = std::log2(static_cast<double>(tokens));
     seconds *= std::exp(Locate(log2_tokens_, at).In(log_ratios_));
@@ -136,9 +155,9 @@ Estimate MoeModel::At(std::int64_t tokens, MoeRouting routing) const {
   if (routing == MoeRouting::kTrained) {
     seconds *= 1 + kImbalance * ShareOfTiles(pairs / shape_.experts);
   }
-  return AtLeast(
-      {seconds, log_sd_, kLastingExpertsShare * log_sd_},
-      limits_.Work(touched * ExpertBytes(shape_), pairs * ExpertFlops(shape_), shape_.format));
+  return AtLeast({seconds, log_sd_, kLastingExpertsShare * log_sd_},
+                 limits_.Work(rank.touched * ExpertBytes(shape_), rank.pairs * ExpertFlops(shape_),
+                              shape_.format));
 }
 
 }  // namespace twin::sim

@@ -5,7 +5,9 @@
 // fitted `spread` multiplies the pairs. Trained routers prefer some experts: their shares are
 // log-logistic, ((E - i + 1/2) / (i - 1/2))^0.42 for the i-th of E, so that fewer have a token, and
 // the busiest have further tiles. Rows of an expert are padded to whole tiles. Gate, up and
-// down projections are assumed. Tables of measurements (moe_table.h) correct the closed form.
+// down projections are assumed. Of ranks that share the experts, the one with the most pairs
+// decides: the mean and sqrt(2 ln ranks) standard deviations. Tables of measurements (moe_table.h)
+// correct the closed form.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +21,14 @@
 
 namespace twin::sim {
 
-// Sizes of one rank: it holds all `experts`, of `intermediate` columns each.
+// Sizes of one rank. It holds all `experts`, of `intermediate` columns each, or with several
+// `expert_ranks` its share of them.
 struct MoeShape {
   std::int32_t hidden = 0;
   std::int32_t intermediate = 0;
   std::int32_t experts = 0;
   std::int32_t experts_per_token = 0;
+  std::int32_t expert_ranks = 1;
   GemmFormat format = GemmFormat::kBf16;
 };
 
