@@ -1,6 +1,7 @@
 // Logs of requests: a table with a row per request, its lengths, and some of its times.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+const std::initializer_list<std::string_view> kPromptNames = {"prompt_tokens", "in_tokens",
+                                                              "input_tokens"};
 constexpr const char* kLogColumns =
     "a log of requests with arrival_s, prompt_tokens and output_tokens, and ttft_s, e2e_s or both "
     "(also in _ms, _us and _ns)";
@@ -119,7 +122,7 @@ void AddRow(const LogRow& row, BenchmarkRun& run) {
   request.sent = TimePoint{sent.value_or(Duration{0})};
   request.completed = !Failed(row);
   if (request.completed) {
-    request.prompt_tokens = ReadCount(row, {"prompt_tokens", "in_tokens", "input_tokens"});
+    request.prompt_tokens = ReadCount(row, kPromptNames);
     request.output_tokens = ReadCount(row, {"output_tokens", "out_tokens"});
     request.completed = request.output_tokens > 0;
     if (request.completed && request.prompt_tokens == 0) {
@@ -152,6 +155,11 @@ BenchmarkRun ReadRequestTable(const std::string& path) {
   BenchmarkRun run;
   run.format = "request log";
   CsvTable table(path);
+  if (std::ranges::none_of(kPromptNames, [&](auto name) { return table.Has(name); })) {
+    table.lines().Refuse(
+        fmt::format("has no column prompt_tokens; allowed: {}, or the result of a benchmark tool",
+                    kLogColumns));
+  }
   while (table.Next()) {
     const auto find = [&](std::string_view name) -> std::optional<std::string> {
       if (!table.Has(name) || MeansNothing(table.Text(name))) return std::nullopt;

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
+#include "core/check.h"
 #include "core/files/csv.h"
 #include "core/files/input_file.h"
 #include "core/input_error.h"
@@ -22,6 +24,16 @@ CsvFile::CsvFile(const std::filesystem::path& path) : path_(path) {
   while (table.Next()) {
     cells_.insert(cells_.end(), table.cells().begin(), table.cells().end());
     lines_.push_back(table.lines().line_number());
+  }
+}
+
+CsvFile::CsvFile(std::filesystem::path name, std::vector<std::string> header,
+                 const std::vector<std::vector<std::string>>& rows)
+    : path_(std::move(name)), header_(std::move(header)) {
+  for (const std::vector<std::string>& row : rows) {
+    CHECK(row.size() == header_.size());
+    cells_.insert(cells_.end(), row.begin(), row.end());
+    lines_.push_back(static_cast<std::int64_t>(lines_.size()) + 2);  // as below a header
   }
 }
 

@@ -15,6 +15,10 @@ class CsvFile {
   // Throws InputError (data) as CsvTable does (core/files/csv.h), and if `path` is no regular file.
   explicit CsvFile(const std::filesystem::path& path);
 
+  // A table that was made: `name` is for errors. REQUIRES: rows as long as the header.
+  CsvFile(std::filesystem::path name, std::vector<std::string> header,
+          const std::vector<std::vector<std::string>>& rows);
+
   [[nodiscard]] const std::vector<std::string>& header() const { return header_; }
   [[nodiscard]] std::size_t rows() const { return lines_.size(); }
   [[nodiscard]] bool Has(std::string_view column) const;

@@ -10,10 +10,10 @@ namespace twin::run {
 // Whether `path` is the folder of a sweep: it has summary.csv.
 bool IsStudy(const std::filesystem::path& path);
 
-// The page of one run: its verdict, metrics with intervals, configuration, and figures of
-// latencies, load and steps; of several runs side by side. Throws InputError: a path is no run
-// directory, or the program has no Plotly (usage); a file is damaged (data). REQUIRES: at least one
-// run.
+// The page of one run, a run directory or a file of a measured run: its verdict, metrics with
+// intervals, configuration, and figures of latencies, load and steps; of several runs side by side.
+// Throws InputError: a path is no run directory, or the program has no Plotly (usage); a file is
+// damaged (data). REQUIRES: at least one run.
 std::string RunsPage(std::span<const std::filesystem::path> paths);
 
 // The page of a study: each metric against the axis, attainment, the table of points. Throws

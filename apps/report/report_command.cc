@@ -22,9 +22,10 @@ struct ReportArguments {
 
 void Report(const ReportArguments& arguments) {
   for (const fs::path& path : arguments.paths) {
-    if (!fs::is_directory(path)) {
+    if (!fs::is_directory(path) && !fs::is_regular_file(path)) {
       throw InputError(InputError::Kind::kUsage, path.string(),
-                       "is no folder; allowed: run directories, or the folder of a study");
+                       "is no folder and no file; allowed: run directories, files of measured "
+                       "runs, or the folder of a study");
     }
     if (run::IsStudy(path) && arguments.paths.size() > 1) {
       throw InputError(InputError::Kind::kUsage, path.string(),
@@ -35,7 +36,10 @@ void Report(const ReportArguments& arguments) {
   const std::string page =
       run::IsStudy(first) ? run::StudyPage(first) : run::RunsPage(arguments.paths);
   fs::path out = arguments.out;
-  if (out.empty()) out = arguments.paths.size() == 1 ? first / "report.html" : "report.html";
+  if (out.empty()) {
+    const bool inside = arguments.paths.size() == 1 && fs::is_directory(first);
+    out = inside ? first / "report.html" : "report.html";
+  }
   WriteFile(out, page);
   std::cerr << fmt::format("wrote {}\n", out.string());
 }
@@ -48,11 +52,13 @@ void AddReportCommand(CommandParser app, CommandContext& /*context*/) {
       "report",
       "Write one HTML page with interactive figures about a run, several runs or a study; it needs "
       "no network");
-  command.AddOption("PATH", arguments->paths, "Run directories, or the folder of one study")
+  command
+      .AddOption("PATH", arguments->paths,
+                 "Run directories and files of measured runs, or the folder of one study")
       .Required();
   command.AddOption("--out", arguments->out,
                     "File to write (default: report.html in the folder of the run or study; for "
-                    "several runs, in the current folder)");
+                    "several runs or files, in the current folder)");
   command.OnCall([arguments] { Report(*arguments); });
 }
 

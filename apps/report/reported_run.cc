@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 
 #include <sstream>
+#include <utility>
 
 #include "apps/report/run_figures.h"
 #include "config/text_message.h"
-#include "run/run_directory.h"
+#include "run/measured_result.h"
 
 namespace twin::run {
 namespace {
@@ -14,6 +15,28 @@ namespace fs = std::filesystem;
 std::optional<CsvFile> OptionalTable(const fs::path& file) {
   if (!fs::exists(file)) return std::nullopt;
   return CsvFile(file);
+}
+
+// Nothing of a run without requests.
+std::optional<CsvFile> RequestTable(const BenchmarkRun& run) {
+  if (run.requests.empty()) return std::nullopt;
+  std::vector<std::vector<std::string>> rows;
+  for (const BenchmarkRequest& request : run.requests) {
+    if (request.completed) rows.push_back(RequestCells(request, run.has_times));
+  }
+  return CsvFile(run.name, {std::begin(kRequestColumns), std::end(kRequestColumns)}, rows);
+}
+
+// The files of a run directory other than its summary.
+void ReadFiles(ReportedRun& run) {
+  const fs::path& path = run.path;
+  if (fs::exists(path / "config.resolved.textproto")) {
+    run.config = ReadTextFile(path / "config.resolved.textproto");
+  }
+  run.requests = OptionalTable(path / "requests.csv");
+  run.steps = OptionalTable(path / "steps.csv");
+  run.series = OptionalTable(path / "series.csv");
+  run.parts = OptionalTable(path / "parts.csv");
 }
 
 std::string Trimmed(const std::string& line) {
@@ -29,19 +52,21 @@ double NumberOr(const Summary& summary, const char* name, double otherwise) {
 
 }  // namespace
 
-ReportedRun ReadReportedRun(const fs::path& path) {
-  ReportedRun run;
-  run.name = RunName(path);
-  run.path = path;
-  run.summary = ReadSummary(path);
-  if (fs::exists(path / "config.resolved.textproto")) {
-    run.config = ReadTextFile(path / "config.resolved.textproto");
+std::vector<ReportedRun> ReadReportedRuns(const fs::path& path) {
+  std::vector<ReportedRun> runs;
+  for (RunResult& result : ReadResults(path)) {
+    ReportedRun& run = runs.emplace_back();
+    run.name = std::move(result.name);
+    run.path = result.path;
+    run.summary = std::move(result.summary);
+    run.measured = std::move(result.measured);
+    if (run.measured) {
+      run.requests = RequestTable(*run.measured);
+    } else {
+      ReadFiles(run);
+    }
   }
-  run.requests = OptionalTable(path / "requests.csv");
-  run.steps = OptionalTable(path / "steps.csv");
-  run.series = OptionalTable(path / "series.csv");
-  run.parts = OptionalTable(path / "parts.csv");
-  return run;
+  return runs;
 }
 
 std::vector<std::pair<std::string, std::string>> ConfigFields(const std::string& text) {

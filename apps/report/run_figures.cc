@@ -191,7 +191,7 @@ void AddLatencyFigures(Page& page, const std::vector<ReportedRun>& runs) {
                   {"time of arrival (s)", false, true, ""},
                   {fmt::format("{} (ms)", latency.title), false, true, ""});
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      if (!runs[i].requests) continue;
+      if (!runs[i].has_arrivals()) continue;
       if (runs.size() == 1) {
         figure.AddPoints({"a request",
                           runs[i].requests->Times("arrival_s"),

@@ -10,23 +10,29 @@
 #include "apps/report/csv_file.h"
 #include "apps/report/page.h"
 #include "run/record/summary.h"
+#include "traces/benchmark_run.h"
 
 namespace twin::run {
 
-// A run directory as it was read; tables that it does not have are empty.
+// A run directory or a measured run as it was read; tables that it does not have are empty.
 struct ReportedRun {
   std::string name;
   std::filesystem::path path;
   Summary summary;
   std::string config;  // config.resolved.textproto; empty: none
-  std::optional<CsvFile> requests;
+  std::optional<BenchmarkRun> measured;
+  std::optional<CsvFile> requests;  // of a measured run: those that completed
   std::optional<CsvFile> steps;
   std::optional<CsvFile> series;
   std::optional<CsvFile> parts;
+
+  // Whether the requests' times of arrival are known.
+  [[nodiscard]] bool has_arrivals() const { return requests && (!measured || measured->has_times); }
 };
 
-// Throws InputError: `path` is no run directory (usage), a file of it is damaged (data).
-ReportedRun ReadReportedRun(const std::filesystem::path& path);
+// The run of a directory, or the runs of a measured file (run/measured_result.h). Throws
+// InputError: `path` is no run directory (usage), a file of it is damaged (data).
+std::vector<ReportedRun> ReadReportedRuns(const std::filesystem::path& path);
 
 // The fields of a resolved configuration by path, in order; elements of lists are joined by commas.
 std::vector<std::pair<std::string, std::string>> ConfigFields(const std::string& text);

@@ -12,6 +12,7 @@
 #include "config/experiment_config.h"
 #include "config/policy_file.h"
 #include "run/many/output_statistics.h"
+#include "run/measured_result.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
 
@@ -49,7 +50,8 @@ std::vector<double> ByArrival(const CsvFile& requests, std::string_view column) 
 std::string IntervalText(const ReportedRun& run, const std::string& metric) {
   const auto* const found =
       std::ranges::find(kMeans, metric, [](const auto& m) { return m.first; });
-  if (found == kMeans.end() || !run.requests) return "";
+  if (found == kMeans.end() || !run.has_arrivals()) return "";
+  if (!run.requests->Has(found->second)) return "";
   const std::vector<double> values = ByArrival(*run.requests, found->second);
   if (values.size() < 20) return "";
   const BatchMeans means = MeanByBatches(values, kLevel);
@@ -176,10 +178,36 @@ std::string ReplicasText(const std::map<std::string, std::string>& by_name) {
   return text;
 }
 
+// A column with what the file of a measured run says of its server and load. REQUIRES: the rows of
+// ShortConfig.
+void AddMeasuredConfig(const BenchmarkRun& run, PageTable& table) {
+  const auto fact = [&](std::string_view option) {
+    const auto found = std::ranges::find(run.facts, option, &ServerFact::option);
+    return found == run.facts.end() ? std::string() : found->value;
+  };
+  std::string devices = fact("--hardware");
+  if (const std::string ranks = fact("--tp"); !ranks.empty()) {
+    devices += fmt::format("{}tensor parallel {}", devices.empty() ? "" : ", ", ranks);
+  }
+  std::string load = run.has_times ? "recorded send times" : "";
+  if (run.rate && std::isfinite(*run.rate)) {
+    load += fmt::format("{}{:.4g}/s", load.empty() ? "" : ", ", *run.rate);
+  }
+  if (run.cap) load += fmt::format("{}at most {} in flight", load.empty() ? "" : ", ", *run.cap);
+  const std::array<std::string, 10> column = {
+      run.name, "", fact("--model"), devices, fact("--replicas"), fact("--server"), "", load,
+      "",       ""};
+  for (std::size_t i = 0; i < column.size(); ++i) table[i].push_back(column[i]);
+}
+
 PageTable ShortConfig(const std::vector<ReportedRun>& runs) {
   PageTable table{{""},       {"policy"}, {"model"}, {"devices"}, {"replicas"},
                   {"server"}, {"costs"},  {"load"},  {"SLO"},     {"seed"}};
   for (const ReportedRun& run : runs) {
+    if (run.measured) {
+      AddMeasuredConfig(*run.measured, table);
+      continue;
+    }
     const auto fields = ConfigFields(run.config);
     const std::map<std::string, std::string> by_name(fields.begin(), fields.end());
     const std::string parts = fmt::format("{} x {}", FieldOr(by_name, "system.tensor_parallel"),
@@ -207,10 +235,12 @@ PageTable DifferenceTable(const std::vector<ReportedRun>& runs) {
   std::vector<ConfigText> configs;
   PageTable table{{"field"}};
   for (const ReportedRun& run : runs) {
+    if (run.measured) continue;
     if (run.config.empty()) return {};
     configs.push_back({(run.path / "config.resolved.textproto").string(), run.config});
     table[0].push_back(run.name);
   }
+  if (configs.size() < 2) return {};
   for (const FieldDifference& field : ConfigDifferences(configs)) {
     table.push_back({field.path});
     table.back().insert(table.back().end(), field.values.begin(), field.values.end());
@@ -220,7 +250,9 @@ PageTable DifferenceTable(const std::vector<ReportedRun>& runs) {
 
 void AddVerdicts(Page& page, const std::vector<ReportedRun>& runs) {
   for (const ReportedRun& run : runs) {
-    const auto [kind, text] = SaturationVerdict(run.summary);
+    const auto [kind, text] =
+        run.measured ? std::pair<std::string, std::string>("unsure", MeasuredText(*run.measured))
+                     : SaturationVerdict(run.summary);
     page.Verdict(kind, runs.size() == 1 ? text : fmt::format("{}: {}", run.name, text));
   }
 }
@@ -231,8 +263,10 @@ std::string RunsPage(std::span<const fs::path> paths) {
   std::vector<ReportedRun> runs;
   std::string title;
   for (const fs::path& path : paths) {
-    runs.push_back(ReadReportedRun(path));
-    title += (title.empty() ? "" : ", ") + runs.back().name;
+    for (ReportedRun& run : ReadReportedRuns(path)) {
+      title += (title.empty() ? "" : ", ") + run.name;
+      runs.push_back(std::move(run));
+    }
   }
   Page page(title);
   AddVerdicts(page, runs);

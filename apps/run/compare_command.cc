@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -21,6 +22,7 @@
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "run/export/perfetto_trace.h"
+#include "run/measured_result.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
 #include "run/record/summary.h"
@@ -159,12 +161,13 @@ std::vector<std::string> NamesToShow(const std::vector<std::string>& asked,
   return keys;
 }
 
-// Differences of the configurations. Empty, with a warning, unless all runs have a configuration
-// that this version reads.
-std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
+// Differences of the configurations, "-" for measured runs, which have none. Empty, with a warning,
+// unless all other runs have a configuration that this version reads.
+std::vector<FieldDifference> Differences(const std::vector<run::RunResult>& runs) {
   std::vector<ConfigText> configs;
-  for (const std::string& run : runs) {
-    const fs::path file = fs::path(run) / "config.resolved.textproto";
+  for (const run::RunResult& run : runs) {
+    if (run.measured) continue;
+    const fs::path file = run.path / "config.resolved.textproto";
     if (!fs::exists(file)) {
       std::cerr << fmt::format("warning: the configurations are not compared: {} does not exist\n",
                                file.string());
@@ -173,7 +176,14 @@ std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
     configs.push_back({file.string(), ReadTextFile(file)});
   }
   try {
-    return ConfigDifferences(configs);
+    std::vector<FieldDifference> differences = ConfigDifferences(configs);
+    for (FieldDifference& field : differences) {
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        if (!runs[i].measured) continue;
+        field.values.insert(field.values.begin() + static_cast<std::ptrdiff_t>(i), "-");
+      }
+    }
+    return differences;
   } catch (const InputError& error) {
     std::cerr << fmt::format("warning: the configurations are not compared: {}\n", error.what());
     return {};
@@ -229,6 +239,16 @@ Json ToJson(const SummaryValue* value) {
   return std::visit([](const auto& v) { return Json(v); }, *value);
 }
 
+// Refuses an option for which the record or the configuration of each run is needed.
+void RefuseMeasured(const std::string& option, const std::vector<run::RunResult>& runs) {
+  const auto measured = std::ranges::find_if(
+      runs, [](const run::RunResult& run) { return run.measured.has_value(); });
+  if (measured == runs.end()) return;
+  throw InputError(
+      InputError::Kind::kUsage, option,
+      fmt::format("{} is a measured run; allowed: run directories", measured->path.string()));
+}
+
 // Simulates the runs' experiments again and again, each time with other errors.
 std::optional<run::UncertaintyComparison> Draw(const CompareArguments& arguments) {
   if (arguments.draws == 0) return std::nullopt;
@@ -245,13 +265,13 @@ std::optional<run::UncertaintyComparison> Draw(const CompareArguments& arguments
   return run::CompareDraws(experiments, arguments.draws, control);
 }
 
-void PrintJson(const std::vector<std::string>& paths, std::span<const NamedSummary> runs,
+void PrintJson(const std::vector<run::RunResult>& results, std::span<const NamedSummary> runs,
                const std::vector<std::string>& names,
                const std::vector<FieldDifference>& differences,
                const std::optional<run::UncertaintyComparison>& draws) {
   Json json{{"runs", Json::array()}, {"metrics", Json::array()}, {"config", Json::array()}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    json["runs"].push_back({{"name", runs[i].name}, {"path", paths[i]}});
+    json["runs"].push_back({{"name", runs[i].name}, {"path", results[i].path.string()}});
   }
   for (const MetricRow& row : MetricRows(runs, names)) {
     Json values = Json::array();
@@ -274,22 +294,23 @@ void PrintJson(const std::vector<std::string>& paths, std::span<const NamedSumma
 }
 
 void Compare(const CompareArguments& arguments) {
-  std::vector<Summary> summaries;
-  for (const std::string& run : arguments.runs) summaries.push_back(run::ReadSummary(run));
+  std::vector<run::RunResult> results;
+  for (const std::string& path : arguments.runs)
+    std::ranges::move(run::ReadResults(path), std::back_inserter(results));
   std::vector<NamedSummary> runs;
-  for (std::size_t i = 0; i < summaries.size(); ++i) {
-    runs.push_back({run::RunName(arguments.runs[i]), &summaries[i]});
-  }
+  for (const run::RunResult& result : results) runs.push_back({result.name, &result.summary});
+  if (arguments.draws > 0) RefuseMeasured("--draws", results);
+  if (!arguments.perfetto.empty()) RefuseMeasured("--perfetto", results);
   const std::vector<std::string> names = NamesToShow(arguments.metrics, runs);
   if (!arguments.perfetto.empty()) {
     const std::vector<fs::path> directories(arguments.runs.begin(), arguments.runs.end());
     run::WritePerfettoTrace(arguments.perfetto, directories);
     std::cerr << fmt::format("wrote {}\n", arguments.perfetto);
   }
-  const std::vector<FieldDifference> differences = Differences(arguments.runs);
+  const std::vector<FieldDifference> differences = Differences(results);
   const std::optional<run::UncertaintyComparison> draws = Draw(arguments);
   if (arguments.format == "json") {
-    PrintJson(arguments.runs, runs, names, differences, draws);
+    PrintJson(results, runs, names, differences, draws);
   } else if (arguments.format == "csv") {
     PrintCsv(runs, names, differences);
   } else {
@@ -310,7 +331,10 @@ void AddCompareCommand(CommandParser app, CommandContext& /*context*/) {
       "compare",
       "Print metrics of several runs side by side, the change against the first run, and "
       "the fields in which their configurations differ");
-  command.AddOption("RUN_DIR", arguments->runs, "Run directories").Required();
+  command
+      .AddOption("RUN_DIR", arguments->runs,
+                 "Run directories, and files of benchmark tools or logs of requests")
+      .Required();
   command
       .AddOption("--metrics", arguments->metrics,
                  "Keys of summary.json to print, separated by commas, or all")

@@ -32,12 +32,12 @@ ExperimentConfig Drawn(ExperimentConfig config, int seed, int draw) {
 }
 
 // The mean of each metric that all draws have.
-MetricValues MeanOf(const std::vector<MetricValues>& draws) {
-  MetricValues means = draws.front();
+run::MetricValues MeanOf(const std::vector<run::MetricValues>& draws) {
+  run::MetricValues means = draws.front();
   for (auto entry = means.begin(); entry != means.end();) {
     double sum = 0;
     bool everywhere = true;
-    for (const MetricValues& values : draws) {
+    for (const run::MetricValues& values : draws) {
       const auto found = values.find(entry->first);
       everywhere = everywhere && found != values.end();
       if (everywhere) sum += found->second;
@@ -53,19 +53,6 @@ bool SameRequests(const std::vector<BenchmarkRequest>& a, const std::vector<Benc
     return x.sent == y.sent && x.prompt_tokens == y.prompt_tokens &&
            x.output_tokens == y.output_tokens;
   });
-}
-
-// A gap for each token but the first one. The clients of other runs count chunks.
-bool CountsTokens(const std::vector<BenchmarkRequest>& requests) {
-  std::int64_t gaps = 0;
-  std::int64_t tokens = 0;
-  for (const BenchmarkRequest& request : requests) {
-    gaps += static_cast<std::int64_t>(request.gaps.size());
-    tokens += request.output_tokens - 1;
-  }
-  constexpr double kMissing = 0.02;
-  return gaps > 0 &&
-         std::abs(static_cast<double>(gaps - tokens)) <= kMissing * static_cast<double>(tokens);
 }
 
 // Compares one run. Borrows all arguments of its constructor.
@@ -137,10 +124,10 @@ class Comparer {
   ExperimentConfig config_;
   run::Deployment deployment_;
   std::vector<BenchmarkRequest> completed_;  // of the measured run
-  ClientMetrics measured_;
-  MetricValues measured_values_;
+  run::ClientMetrics measured_;
+  run::MetricValues measured_values_;
   SimulatedClients base_;  // the median prediction, with the first draw of the arrivals
-  MetricValues simulated_values_;
+  run::MetricValues simulated_values_;
   bool paired_ = false;
   bool has_model_draws_ = false;
   LogVariances sampling_;
@@ -155,18 +142,18 @@ void Comparer::Measure() {
     measured_values_ = run_.totals;
     // Percentiles of requests of one length say nothing about the run's.
     std::erase_if(measured_values_, [](const auto& entry) {
-      return StatisticOf(entry.first) != "mean" && entry.first != kThroughput;
+      return StatisticOf(entry.first) != "mean" && entry.first != run::kThroughput;
     });
     result_.notes.emplace_back(
         "the file holds totals alone: too little to judge percentiles, and no interval; means of "
         "requests of the mean length are compared");
   } else {
     measured_values_ = measured_.Values();
-    if (run_.has_times) measured_values_.merge(ThroughputOf(completed_));
-    if (!run_.has_times && run_.totals.contains(kThroughput)) {
-      measured_values_[kThroughput] = run_.totals.at(kThroughput);
+    if (run_.has_times) measured_values_.merge(run::ThroughputOf(completed_));
+    if (!run_.has_times && run_.totals.contains(run::kThroughput)) {
+      measured_values_[run::kThroughput] = run_.totals.at(run::kThroughput);
     }
-    if (!CountsTokens(completed_)) {
+    if (!run::CountsTokens(completed_)) {
       std::erase_if(measured_values_,
                     [](const auto& entry) { return LatencyOf(entry.first) == "itl"; });
       if (measured_.CountOf("itl") > 0) {
@@ -200,9 +187,9 @@ void Comparer::Simulate() {
     }
   }
   std::vector<SimulatedClients> all = SimulateClients(experiments, costs_, control_);
-  std::vector<MetricValues> values;
+  std::vector<run::MetricValues> values;
   for (const SimulatedClients& one : all) values.push_back(one.Values());
-  const std::vector<MetricValues> of_arrivals(
+  const std::vector<run::MetricValues> of_arrivals(
       values.begin(), values.begin() + static_cast<std::ptrdiff_t>(arrivals));
   simulated_values_ = MeanOf(of_arrivals);
   if (drawn) arrivals_ = VariancesOver(of_arrivals);
@@ -212,7 +199,7 @@ void Comparer::Simulate() {
   base_ = std::move(all.front());
   paired_ = load_.replay.paired && SameRequests(completed_, base_.requests);
   if (!completed_.empty()) {
-    const ClientMetrics simulated(base_.requests);
+    const run::ClientMetrics simulated(base_.requests);
     sampling_ = ResampledVariances(measured_, paired_ ? &simulated : nullptr, completed_.size());
     if (paired_) {  // the simulation's gaps are known in total alone
       const LogVariances alone = ResampledVariances(measured_, nullptr, completed_.size());
@@ -234,19 +221,20 @@ void Comparer::AddErrors() {
     if (measured == measured_values_.end() || simulated == simulated_values_.end()) return;
     if (!(measured->second > 0) || !(simulated->second > 0)) return;
     const std::int64_t requests =
-        metric == kThroughput   ? static_cast<std::int64_t>(completed_.size())
-        : run_.requests.empty() ? std::llround(run_.totals.at("completed"))
-                                : measured_.CountOf(LatencyOf(metric));
+        metric == run::kThroughput ? static_cast<std::int64_t>(completed_.size())
+        : run_.requests.empty()    ? std::llround(run_.totals.at("completed"))
+                                   : measured_.CountOf(LatencyOf(metric));
     result_.errors.push_back({.metric = metric,
                               .measured = measured->second,
                               .simulated = simulated->second,
                               .requests = requests,
                               .log_sd = std::sqrt(LogVariance(metric))});
   };
-  for (const char* latency : kLatencies) {
-    for (const char* statistic : kStatistics) add(fmt::format("{}_{}_ms", statistic, latency));
+  for (const char* latency : run::kClientLatencies) {
+    for (const char* statistic : run::kClientStatistics)
+      add(fmt::format("{}_{}_ms", statistic, latency));
   }
-  add(kThroughput);
+  add(run::kThroughput);
   if (!result_.errors.empty()) return;
   throw InputError(InputError::Kind::kData, run_.name,
                    "has no latency and no throughput to compare; allowed: a file with times of "
@@ -257,9 +245,9 @@ void Comparer::AddWaitingReading() {
   if (!load_.waiting) return;
   const std::vector<SimulatedClients> waiting =
       SimulateClients({ExperimentWith(system_, load_.waiting->changes)}, costs_, control_);
-  const MetricValues values = waiting.front().Values();
+  const run::MetricValues values = waiting.front().Values();
   std::string text = fmt::format("with {} in place of the recorded times", load_.waiting->text);
-  for (const char* metric : {"mean_ttft_ms", "mean_e2el_ms", kThroughput}) {
+  for (const char* metric : {"mean_ttft_ms", "mean_e2el_ms", run::kThroughput}) {
     const MetricError* const error = Find(metric);
     const auto value = values.find(metric);
     if (error == nullptr || value == values.end()) continue;
@@ -270,8 +258,8 @@ void Comparer::AddWaitingReading() {
 }
 
 void Comparer::AddEffect(const Variant& variant, const SimulatedClients& changed) {
-  const MetricValues before = base_.Values();
-  const MetricValues after = changed.Values();
+  const run::MetricValues before = base_.Values();
+  const run::MetricValues after = changed.Values();
   if (before == after) {
     without_effect_ += fmt::format("{}{}", without_effect_.empty() ? "" : ", ", variant.name);
     return;
@@ -290,7 +278,7 @@ void Comparer::AddEffect(const Variant& variant, const SimulatedClients& changed
                       .effect_sd_ms = std::numeric_limits<double>::quiet_NaN()};
     if (same && before.at(metric) != after.at(metric)) {
       effect.effect_sd_ms =
-          DifferenceSd(ClientMetrics(base_.requests), ClientMetrics(changed.requests),
+          DifferenceSd(run::ClientMetrics(base_.requests), run::ClientMetrics(changed.requests),
                        base_.requests.size(), metric);
     }
     result_.effects.push_back(std::move(effect));
@@ -327,7 +315,7 @@ void Comparer::ExplainByPart(const MetricError& error) {
   }
   if (largest == nullptr || largest->effect_ms == 0) return;
   const std::string interval =
-      std::isfinite(largest->effect_sd_ms) && error.requests >= RequestsNeeded("mean")
+      std::isfinite(largest->effect_sd_ms) && error.requests >= run::RequestsNeeded("mean")
           ? fmt::format(" [{:.2f}, {:.2f}]", largest->effect_ms - 1.96 * largest->effect_sd_ms,
                         largest->effect_ms + 1.96 * largest->effect_sd_ms)
           : "";
@@ -403,9 +391,10 @@ void Comparer::AddAdvice() {
   advice.emplace_back(
       "`curl SERVER/metrics` before and after the run: queue, prefill and decode "
       "times, preemptions, prefix hits");
-  if (!completed_.empty() && static_cast<std::int64_t>(completed_.size()) < RequestsNeeded("p99")) {
+  if (!completed_.empty() &&
+      static_cast<std::int64_t>(completed_.size()) < run::RequestsNeeded("p99")) {
     advice.push_back(
-        fmt::format("at least {} requests, so that p99 can be judged", RequestsNeeded("p99")));
+        fmt::format("at least {} requests, so that p99 can be judged", run::RequestsNeeded("p99")));
   }
   if (!has_model_draws_) {
     result_.notes.emplace_back(

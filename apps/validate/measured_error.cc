@@ -48,7 +48,7 @@ double MetricError::high_percent() const {
 
 ErrorVerdict MetricError::verdict() const {
   const std::string_view statistic = StatisticOf(metric);
-  if (!statistic.empty() && requests < RequestsNeeded(statistic)) {
+  if (!statistic.empty() && requests < run::RequestsNeeded(statistic)) {
     return ErrorVerdict::kTooFewRequests;
   }
   if (!std::isfinite(log_sd)) return ErrorVerdict::kNoInterval;
@@ -66,20 +66,20 @@ std::string MetricError::text() const {
       return "off";
     case ErrorVerdict::kTooFewRequests:
       return fmt::format("too few requests ({} of {})", requests,
-                         RequestsNeeded(StatisticOf(metric)));
+                         run::RequestsNeeded(StatisticOf(metric)));
     case ErrorVerdict::kNoInterval:
       return "no interval";
   }
   return "";
 }
 
-LogVariances ResampledVariances(const ClientMetrics& measured, const ClientMetrics* simulated,
-                                std::size_t requests) {
-  std::vector<MetricValues> ratios;
+LogVariances ResampledVariances(const run::ClientMetrics& measured,
+                                const run::ClientMetrics* simulated, std::size_t requests) {
+  std::vector<run::MetricValues> ratios;
   ForEachResampling(requests, [&](const std::vector<std::uint32_t>& weights) {
-    MetricValues ratio = measured.Values(weights);
+    run::MetricValues ratio = measured.Values(weights);
     if (simulated != nullptr) {
-      const MetricValues values = simulated->Values(weights);
+      const run::MetricValues values = simulated->Values(weights);
       for (auto& [metric, value] : ratio) {
         const auto found = values.find(metric);
         value = found == values.end() ? 0 : found->second / value;
@@ -90,9 +90,9 @@ LogVariances ResampledVariances(const ClientMetrics& measured, const ClientMetri
   return VariancesOver(ratios);
 }
 
-LogVariances VariancesOver(const std::vector<MetricValues>& draws) {
+LogVariances VariancesOver(const std::vector<run::MetricValues>& draws) {
   std::map<std::string, std::vector<double>> logarithms;
-  for (const MetricValues& values : draws) {
+  for (const run::MetricValues& values : draws) {
     for (const auto& [metric, value] : values) logarithms[metric].push_back(std::log(value));
   }
   LogVariances variances;
@@ -103,12 +103,12 @@ LogVariances VariancesOver(const std::vector<MetricValues>& draws) {
   return variances;
 }
 
-double DifferenceSd(const ClientMetrics& first, const ClientMetrics& second, std::size_t requests,
-                    const std::string& metric) {
+double DifferenceSd(const run::ClientMetrics& first, const run::ClientMetrics& second,
+                    std::size_t requests, const std::string& metric) {
   std::vector<double> differences;
   ForEachResampling(requests, [&](const std::vector<std::uint32_t>& weights) {
-    const MetricValues a = first.Values(weights);
-    const MetricValues b = second.Values(weights);
+    const run::MetricValues a = first.Values(weights);
+    const run::MetricValues b = second.Values(weights);
     if (a.contains(metric) && b.contains(metric)) {
       differences.push_back(a.at(metric) - b.at(metric));
     }
@@ -118,8 +118,9 @@ double DifferenceSd(const ClientMetrics& first, const ClientMetrics& second, std
 
 std::string_view StatisticOf(std::string_view metric) {
   const std::string_view statistic = metric.substr(0, metric.find('_'));
-  return std::ranges::find(kStatistics, statistic) == std::end(kStatistics) ? std::string_view()
-                                                                            : statistic;
+  return std::ranges::find(run::kClientStatistics, statistic) == std::end(run::kClientStatistics)
+             ? std::string_view()
+             : statistic;
 }
 
 std::string_view LatencyOf(std::string_view metric) {
@@ -130,7 +131,7 @@ std::string_view LatencyOf(std::string_view metric) {
 }
 
 std::string TitleOf(std::string_view metric) {
-  if (metric == kThroughput) return "requests/s";
+  if (metric == run::kThroughput) return "requests/s";
   const std::string_view latency = LatencyOf(metric);
   std::string title = latency == "e2el" ? "E2E" : std::string(latency);
   std::ranges::transform(title, title.begin(), [](char c) {

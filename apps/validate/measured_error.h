@@ -13,14 +13,14 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/validate/client_metrics.h"
+#include "run/client_metrics.h"
 
 namespace twin::apps {
 
 enum class ErrorVerdict : std::uint8_t {
   kAgrees,          // the interval holds 0
   kOff,             // it does not
-  kTooFewRequests,  // fewer than RequestsNeeded()
+  kTooFewRequests,  // fewer than run::RequestsNeeded()
   kNoInterval,      // its chance is not known
 };
 
@@ -44,20 +44,20 @@ struct MetricError {
 };
 
 // Variances of a logarithm by metric; metrics without one are left out.
-using LogVariances = MetricValues;
+using LogVariances = run::MetricValues;
 
 // Moving-block bootstrap (Kuensch 1989): variances of ln(simulated / measured), or of ln(measured)
 // where `simulated` is null, over resampled requests in order of sending, in blocks of 5 % of the
 // run, because requests of one queue depend on each other. REQUIRES: equal numbers of requests.
-LogVariances ResampledVariances(const ClientMetrics& measured, const ClientMetrics* simulated,
-                                std::size_t requests);
+LogVariances ResampledVariances(const run::ClientMetrics& measured,
+                                const run::ClientMetrics* simulated, std::size_t requests);
 
 // Variances of the logarithms over draws. REQUIRES: at least two.
-LogVariances VariancesOver(const std::vector<MetricValues>& draws);
+LogVariances VariancesOver(const std::vector<run::MetricValues>& draws);
 
 // Standard error of the difference of two means of the same requests, in ms, by blocks as above.
-double DifferenceSd(const ClientMetrics& first, const ClientMetrics& second, std::size_t requests,
-                    const std::string& metric);
+double DifferenceSd(const run::ClientMetrics& first, const run::ClientMetrics& second,
+                    std::size_t requests, const std::string& metric);
 
 // The statistic and the latency of a key, such as "p99" and "ttft"; empty for other keys.
 std::string_view StatisticOf(std::string_view metric);

@@ -19,7 +19,7 @@ std::string ShortValue(double value) {
   return DisplayText(&number);
 }
 
-std::string UnitOf(const std::string& metric) { return metric == kThroughput ? "" : "ms"; }
+std::string UnitOf(const std::string& metric) { return metric == run::kThroughput ? "" : "ms"; }
 
 std::string IntervalText(const MetricError& error) {
   if (!error.has_interval()) return "";

@@ -56,7 +56,7 @@ SimulatedClients SimulateOne(const ExperimentConfig& experiment, run::CostCache&
   SimulatedClients clients;
   clients.requests = CompletedOf(log.requests);
   clients.lost = static_cast<std::int64_t>(log.requests.size() - clients.requests.size());
-  for (const char* statistic : kStatistics) {
+  for (const char* statistic : run::kClientStatistics) {
     const std::string key = fmt::format("{}_itl_ms", statistic);
     const double value = summary.Find(key) == nullptr ? std::nan("") : summary.Number(key);
     if (std::isfinite(value)) clients.itl[key] = value;
@@ -66,10 +66,10 @@ SimulatedClients SimulateOne(const ExperimentConfig& experiment, run::CostCache&
 
 }  // namespace
 
-MetricValues SimulatedClients::Values() const {
-  MetricValues values = ClientMetrics(requests).Values();
+run::MetricValues SimulatedClients::Values() const {
+  run::MetricValues values = run::ClientMetrics(requests).Values();
   values.insert(itl.begin(), itl.end());
-  values.merge(ThroughputOf(requests));
+  values.merge(run::ThroughputOf(requests));
   return values;
 }
 

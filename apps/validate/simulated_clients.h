@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "apps/validate/client_metrics.h"
 #include "config/experiment_config.h"
+#include "run/client_metrics.h"
 #include "run/cost_cache.h"
 #include "run/run_control.h"
 #include "traces/benchmark_run.h"
@@ -14,11 +14,11 @@ namespace twin::apps {
 
 struct SimulatedClients {
   std::vector<BenchmarkRequest> requests;  // completed, in the order of CompletedOf(); no gaps
-  MetricValues itl;                        // mean_itl_ms and further ones
+  run::MetricValues itl;                   // mean_itl_ms and further ones
   std::int64_t lost = 0;                   // rejected or cancelled
 
   // All metrics of the clients.
-  [[nodiscard]] MetricValues Values() const;
+  [[nodiscard]] run::MetricValues Values() const;
 };
 
 // Simulates the experiments, which must be in a simulated world, on all cores. Warnings of the

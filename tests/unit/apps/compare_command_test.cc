@@ -9,6 +9,7 @@
 
 #include "run/record/metric_catalog.h"
 #include "tests/unit/apps/experiment_folder.h"
+#include "tests/unit/apps/measured_files.h"
 
 namespace twin::apps {
 namespace {
@@ -143,6 +144,76 @@ TEST_F(CompareCommandTest, WritesJsonAndCsv) {
   EXPECT_EQ(csv.substr(0, csv.find('\n')), "metric,unit,a,b,b_change_percent");
   EXPECT_THAT(csv, HasSubstr("\nsteps,steps," + summary["steps"].dump() + ","));
   EXPECT_THAT(csv, HasSubstr("\nconfig.policy.vllm_v1.max_num_seqs,,16,8,\n"));
+}
+
+// Mean TTFT (20 + 30 + 20) / 3 ms; 3 requests with 15 output tokens until the last token at 260 ms;
+// 1 of 4 requests failed.
+TEST_F(CompareCommandTest, PutsMeasuredRunsBesideRunDirectories) {
+  WriteRun("a", R"({"completed": 6, "mean_ttft_ms": 46.66666666666667, "steps": 12})");
+  Write("a/config.resolved.textproto", "schema_version: 1\n");
+  Write("vllm.json", testing::MeasuredVllm());
+  Write("aiperf.jsonl", testing::MeasuredAiPerf());
+  Write("log.csv", testing::kMeasuredLog);
+  for (const char* file : {"vllm.json", "aiperf.jsonl", "log.csv"}) {
+    const CommandOutcome outcome =
+        Run({"compare", file, "a", "--metrics",
+             "completed,unanswered_share,mean_ttft_ms,mean_tpot_ms,mean_e2el_ms,"
+             "request_throughput,output_throughput,steps",
+             "--format", "markdown"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_EQ(outcome.out, std::string("| metric | unit | ") + file +
+                               " | a | change |\n"
+                               "| --- | --- | ---: | ---: | ---: |\n"
+                               "| completed | requests | 3 | 6 | +100.0% |\n"
+                               "| unanswered_share | share | 0.25 | - | - |\n"
+                               "| mean_ttft_ms | ms | 23.33 | 46.67 | +100.0% |\n"
+                               "| mean_tpot_ms | ms | 10 | - | - |\n"
+                               "| mean_e2el_ms | ms | 63.33 | - | - |\n"
+                               "| request_throughput | requests/s | 11.54 | - | - |\n"
+                               "| output_throughput | tokens/s | 57.69 | - | - |\n"
+                               "| steps | steps | - | 12 | - |\n");
+  }
+}
+
+TEST_F(CompareCommandTest, EachResultOfAMeasuredFileIsAColumn) {
+  Write("two.jsonl", testing::MeasuredSglang() + testing::MeasuredSglang());
+  const CommandOutcome outcome =
+      Run({"compare", "two.jsonl", "--metrics", "mean_itl_ms,p99_ttft_ms"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  // p99 of 20, 20, 30 ms: 0.98 of the way from the second to the third.
+  EXPECT_EQ(outcome.out,
+            "metric       unit  two.jsonl #1  two.jsonl #2  change\n"
+            "mean_itl_ms  ms              10            10   +0.0%\n"
+            "p99_ttft_ms  ms            29.8          29.8   +0.0%\n");
+}
+
+TEST_F(CompareCommandTest, ConfigurationsOfRunsAreComparedBesideAMeasuredRun) {
+  (void)RunSmall("a");
+  (void)RunSmall("b", {"--set", "seed=2"});
+  Write("log.csv", testing::kMeasuredLog);
+  const json got = json::parse(
+      Run({"compare", "a", "log.csv", "b", "--metrics", "completed", "--format", "json"}).out);
+  EXPECT_EQ(got["config"][0]["values"], (json{"3", nullptr, "2"}));
+  EXPECT_EQ(got["runs"][1]["path"], "log.csv");
+}
+
+TEST_F(CompareCommandTest, RefusesWhatMeasuredRunsLackInOneLine) {
+  Write("log.csv", testing::kMeasuredLog);
+  Write("words.csv", "some,words\n1,2\n");
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"--draws", "20"}, {"--perfetto", "trace.json"}}) {
+    std::vector<std::string> arguments = {"compare", "log.csv"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandOutcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.err,
+              "twinserve: " + more[0] + ": log.csv is a measured run; allowed: run directories\n");
+  }
+  const CommandOutcome words = Run({"compare", "words.csv"});
+  EXPECT_EQ(words.exit_code, 1);
+  EXPECT_TRUE(words.wrote_one_line()) << words.err;
+  EXPECT_THAT(words.err, HasSubstr("words.csv:1: has no column prompt_tokens; allowed: a log"));
 }
 
 // A process name and a request's slice stand in the file as plain text.

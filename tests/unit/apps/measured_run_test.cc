@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/unit/apps/experiment_folder.h"
+#include "tests/unit/apps/measured_files.h"
 
 namespace twin::apps {
 namespace {
@@ -34,20 +35,6 @@ constexpr const char* kBoundary =
     "boundary { request_s { mean_s: 0.005 kind: constant } response_s { mean_s: 0.005 kind: "
     "constant } }";
 
-constexpr const char* kLists =
-    R"("input_lens": [100, 100, 100, 50], "output_lens": [5, 5, 5, 0], )"
-    R"("ttfts": [0.02, 0.03, 0.02, 0], )"
-    R"("itls": [[0.01,0.01,0.01,0.01],[0.01,0.01,0.01,0.01],[0.01,0.01,0.01,0.01],[]], )"
-    R"("errors": ["", "", "", "x"])";
-
-std::string AiPerfRecord(const char* start_ns, const char* ttft_ms, const char* e2e_ms) {
-  return std::string(R"({"metadata": {"request_start_ns": )") + start_ns +
-         R"(}, "metrics": {"input_sequence_length": {"value": 100}, "output_sequence_length": )"
-         R"({"value": 5}, "time_to_first_token": {"value": )" +
-         ttft_ms + R"(}, "request_latency": {"value": )" + e2e_ms +
-         R"(}, "inter_chunk_latency": {"value": [10, 10, 10, 10]}}, "error": null})" + "\n";
-}
-
 class MeasuredRunTest : public testing::ExperimentFolderTest {
  protected:
   MeasuredRunTest() {
@@ -55,19 +42,10 @@ class MeasuredRunTest : public testing::ExperimentFolderTest {
     const std::size_t at = system.find("BOUNDARY");
     Write("system.textproto", std::string(system).replace(at, 8, ""));
     Write("boundary.textproto", std::string(system).replace(at, 8, kBoundary));
-    Write("vllm.json",
-          std::string("{") + kLists + R"(, "start_times": [1000, 1000.005, 1000.2, 1000.3]})");
-    Write("sglang.jsonl",
-          std::string(R"({"server_info": {}, "request_rate": 10.0, )") + kLists + "}\n");
-    Write("aiperf.jsonl", AiPerfRecord("1000000000000", "20", "60") +
-                              AiPerfRecord("1000005000000", "30", "70") +
-                              AiPerfRecord("1000200000000", "20", "60") +
-                              R"({"metadata": {"request_start_ns": 1000300000000}, "metrics": {}, )"
-                              R"("error": {"code": 500}})"
-                              "\n");
-    Write("log.csv",
-          "arrival_s,prompt_tokens,output_tokens,ttft_ms,e2e_ms,status\n0,100,5,20,60,ok\n"
-          "0.005,100,5,30,70,ok\n0.2,100,5,20,60,ok\n0.3,50,0,,,error\n");
+    Write("vllm.json", testing::MeasuredVllm());
+    Write("sglang.jsonl", testing::MeasuredSglang());
+    Write("aiperf.jsonl", testing::MeasuredAiPerf());
+    Write("log.csv", testing::kMeasuredLog);
   }
 
   [[nodiscard]] CommandOutcome Validate(const std::string& file,
@@ -169,7 +147,7 @@ TEST_F(MeasuredRunTest, ASlowerServerIsOff) {
 TEST_F(MeasuredRunTest, ACappedLoadIsReadInTwoWays) {
   Write(
       "capped.json",
-      std::string("{") + kLists +
+      std::string("{") + testing::kMeasuredLists +
           R"(, "start_times": [0, 0.005, 0.2, 0.3], "request_rate": "inf", "max_concurrency": 2})");
   const CommandOutcome outcome = Validate("capped.json", {"--system", "system.textproto"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -204,7 +182,8 @@ TEST_F(MeasuredRunTest, OneErrorNamesAllThatIsMissingAndALineToPaste) {
 }
 
 TEST_F(MeasuredRunTest, FactsOfTheFileAreOptionsThatNeedNotBeGiven) {
-  Write("facts.json", std::string("{") + kLists + R"(, "start_times": [0, 0.005, 0.2, 0.3],
+  Write("facts.json",
+        std::string("{") + testing::kMeasuredLists + R"(, "start_times": [0, 0.005, 0.2, 0.3],
           "model_id": "meta-llama/Llama-3.1-8B", "vllm_version": "0.15.1", "gpu": "h100",
           "tp": "1", "num_gpu_blocks": "20000", "max_num_batched_tokens": "4096"})");
   const CommandOutcome outcome = Validate("facts.json", {});

@@ -13,6 +13,7 @@
 #include "apps/report/plotly.h"
 #include "core/csv.h"
 #include "tests/unit/apps/experiment_folder.h"
+#include "tests/unit/apps/measured_files.h"
 
 namespace twin::apps {
 namespace {
@@ -149,6 +150,35 @@ TEST_F(ReportCommandTest, ADistributionEndsAtTheLargestValue) {
   EXPECT_EQ(curve["y"].back(), 1);
 }
 
+TEST_F(ReportCommandTest, PutsAMeasuredRunBesideASimulatedOne) {
+  (void)RunSmall("a");
+  Write("vllm.json", std::string(R"({"model_id": "llama", "tp": "2", "request_rate": 10.0, )") +
+                         testing::MeasuredVllm().substr(1));
+  const std::string page = PageOf({"a", "vllm.json"});
+  EXPECT_THAT(page, HasSubstr("vllm.json: measured (vLLM bench): 3 of 4 requests completed"));
+  EXPECT_THAT(page, HasSubstr("<td>recorded send times, 10/s</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>tensor parallel 2</td>"));
+  const json figures = Figures(page);
+  const std::vector<std::string> titles = Titles(page);
+  const auto at = std::find(titles.begin(), titles.end(), "Distribution: time to first token");
+  ASSERT_NE(at, titles.end());
+  const json& curves = figures[static_cast<std::size_t>(at - titles.begin())]["data"];
+  ASSERT_EQ(curves.size(), 2u);
+  EXPECT_EQ(curves[1]["name"], "vllm.json");
+  EXPECT_EQ(curves[1]["x"], (json{20, 20, 30}));
+}
+
+TEST_F(ReportCommandTest, AMeasuredRunNeedsNoTimesOfSendingAndNoRequests) {
+  Write("sglang.jsonl", testing::MeasuredSglang());
+  Write("totals.json",
+        R"({"completed": 3, "total_input_tokens": 300, "total_output_tokens": 15,
+            "mean_ttft_ms": 21.25, "request_throughput": 7})");
+  const std::string page = PageOf({"sglang.jsonl", "totals.json"});
+  EXPECT_THAT(page, HasSubstr("21.25"));
+  EXPECT_THAT(Titles(page), Not(::testing::Contains("Over time: time to first token")));
+  EXPECT_THAT(Titles(page), ::testing::Contains("Distribution: time to first token"));
+}
+
 TEST_F(ReportCommandTest, PutsRunsSideBySideAndSaysWhatDiffers) {
   (void)RunSmall("a");
   (void)RunSmall("b", {"--set", "policy.vllm_v1.max_num_seqs=4"});
@@ -206,8 +236,8 @@ TEST_F(ReportCommandTest, RefusesWhatIsNoRunAndNoStudy) {
     std::vector<std::string> paths;
     const char* named;
   };
-  for (const Case& bad : {Case{{"nowhere"}, "nowhere"}, Case{{"empty"}, "empty"},
-                          Case{{"run", "study"}, "study"}, Case{{"small.textproto"}, "small"}}) {
+  for (const Case& bad :
+       {Case{{"nowhere"}, "nowhere"}, Case{{"empty"}, "empty"}, Case{{"run", "study"}, "study"}}) {
     std::vector<std::string> arguments = bad.paths;
     arguments.insert(arguments.begin(), "report");
     const CommandOutcome outcome = Run(arguments);
@@ -215,6 +245,10 @@ TEST_F(ReportCommandTest, RefusesWhatIsNoRunAndNoStudy) {
     EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(bad.named));
   }
+  const CommandOutcome experiment = Run({"report", "small.textproto"});
+  EXPECT_EQ(experiment.exit_code, 1);
+  EXPECT_TRUE(experiment.wrote_one_line()) << experiment.err;
+  EXPECT_THAT(experiment.err, HasSubstr("small.textproto:1: has no column prompt_tokens"));
 }
 
 TEST_F(ReportCommandTest, ADamagedTableIsNamed) {

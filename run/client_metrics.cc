@@ -1,4 +1,4 @@
-#include "apps/validate/client_metrics.h"
+#include "run/client_metrics.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "core/statistics.h"
 #include "core/time.h"
 
-namespace twin::apps {
+namespace twin::run {
 namespace {
 
 double ShareOf(std::string_view statistic) {
@@ -18,12 +18,12 @@ double ShareOf(std::string_view statistic) {
   return statistic == "p99" ? 0.99 : 0.5;
 }
 
+}  // namespace
+
 std::optional<double> TpotMs(const BenchmarkRequest& request) {
   if (!request.ttft || !request.e2e || request.output_tokens < 2) return std::nullopt;
   return Milliseconds(*request.e2e - *request.ttft) / (request.output_tokens - 1);
 }
-
-}  // namespace
 
 std::int64_t RequestsNeeded(std::string_view statistic) {
   return static_cast<std::int64_t>(std::ceil(std::log(0.025) / std::log(ShareOf(statistic))));
@@ -31,7 +31,7 @@ std::int64_t RequestsNeeded(std::string_view statistic) {
 
 ClientMetrics::ClientMetrics(std::span<const BenchmarkRequest> requests)
     : requests_(requests.size()) {
-  for (const char* name : kLatencies) latencies_.push_back({.name = name, .samples = {}});
+  for (const char* name : kClientLatencies) latencies_.push_back({.name = name, .samples = {}});
   const auto add = [](Latency& latency, const std::optional<double>& ms, std::uint32_t request) {
     if (!ms) return;
     latency.samples.push_back({*ms, request});
@@ -72,10 +72,14 @@ MetricValues ClientMetrics::Values(std::span<const std::uint32_t> weights) const
       return fmt::format("{}_{}_ms", statistic, latency.name);
     };
     values[key("mean")] = sum / static_cast<double>(count);
-    // Ranks are asked for in rising order.
+    // Ranks mostly rise; the quantiles of a few requests ask for one again.
     std::int64_t before = 0;
     auto sample = latency.samples.begin();
     const auto at_rank = [&](std::int64_t rank) {
+      if (rank < before) {
+        before = 0;
+        sample = latency.samples.begin();
+      }
       while (before + weights[sample->request] <= rank) before += weights[(sample++)->request];
       return sample->ms;
     };
@@ -106,4 +110,17 @@ MetricValues ThroughputOf(std::span<const BenchmarkRequest> requests) {
   return {{kThroughput, static_cast<double>(completed) / Seconds(last - first)}};
 }
 
-}  // namespace twin::apps
+bool CountsTokens(std::span<const BenchmarkRequest> requests) {
+  std::int64_t gaps = 0;
+  std::int64_t tokens = 0;
+  for (const BenchmarkRequest& request : requests) {
+    if (!request.completed) continue;
+    gaps += static_cast<std::int64_t>(request.gaps.size());
+    tokens += request.output_tokens - 1;
+  }
+  constexpr double kMissing = 0.02;
+  return gaps > 0 &&
+         std::abs(static_cast<double>(gaps - tokens)) <= kMissing * static_cast<double>(tokens);
+}
+
+}  // namespace twin::run

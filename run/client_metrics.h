@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,13 +11,13 @@
 
 #include "traces/benchmark_run.h"
 
-namespace twin::apps {
+namespace twin::run {
 
 // By key of summary.json, such as mean_ttft_ms. Holds only metrics that are defined.
 using MetricValues = std::map<std::string, double>;
 
-inline constexpr const char* kLatencies[] = {"ttft", "tpot", "itl", "e2el"};
-inline constexpr const char* kStatistics[] = {"mean", "p50", "p90", "p99"};
+inline constexpr const char* kClientLatencies[] = {"ttft", "tpot", "itl", "e2el"};
+inline constexpr const char* kClientStatistics[] = {"mean", "p50", "p90", "p99"};
 inline constexpr const char* kThroughput = "request_throughput";
 
 // The least number of requests from which a statement about the statistic ("mean", "p99") can have
@@ -24,10 +25,13 @@ inline constexpr const char* kThroughput = "request_throughput";
 // statistics needs; a mean is treated like a median (a test of signs).
 std::int64_t RequestsNeeded(std::string_view statistic);
 
+// (last - first token) / (tokens - 1), if the times are known and there are at least two tokens.
+std::optional<double> TpotMs(const BenchmarkRequest& request);
+
 // Samples of the latencies, sorted once, so that each resampling costs a pass over them.
 class ClientMetrics {
  public:
-  // Takes the completed requests. TPOT is (last - first token) / (tokens - 1).
+  // Takes the completed requests. TPOT is TpotMs().
   explicit ClientMetrics(std::span<const BenchmarkRequest> requests);
 
   // Each request counts once.
@@ -56,4 +60,7 @@ class ClientMetrics {
 // these times.
 MetricValues ThroughputOf(std::span<const BenchmarkRequest> requests);
 
-}  // namespace twin::apps
+// Whether there is a gap for each token but the first one. The clients of other runs count chunks.
+bool CountsTokens(std::span<const BenchmarkRequest> requests);
+
+}  // namespace twin::run

@@ -1,0 +1,42 @@
+// Results as `compare` and `report` read them: run directories of this program, and files of
+// benchmark tools, whose numbers get the keys of summary.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/record/summary.h"
+#include "traces/benchmark_run.h"
+
+namespace twin::run {
+
+struct RunResult {
+  std::string name;
+  std::filesystem::path path;
+  Summary summary;
+  std::optional<BenchmarkRun> measured{};  // nullopt: `path` is a run directory
+};
+
+// A run directory, or a file that ReadBenchmarkRuns takes: one result per run in it. Throws
+// InputError as ReadSummary and ReadBenchmarkRuns.
+std::vector<RunResult> ReadResults(const std::filesystem::path& path);
+
+// The numbers of a measured run under the keys of summary.json: of its requests by the formulas of
+// run/record/metric_catalog.h, or where it has no requests, those that the file states. Keys that
+// it says nothing about are left out; so are gaps between chunks of several tokens.
+Summary MeasuredSummary(const BenchmarkRun& run);
+
+// The columns that requests.csv and a measured run have in common.
+inline constexpr const char* kRequestColumns[] = {"arrival_s", "prompt_tokens", "output_tokens",
+                                                  "ttft_ms",   "tpot_ms",       "e2el_ms"};
+// The cells of a request under kRequestColumns, empty for times that are not known: for all of
+// a failed request but its arrival, and for the arrival without `has_times`.
+std::vector<std::string> RequestCells(const BenchmarkRequest& request, bool has_times);
+
+// "measured (vLLM bench): 3 of 4 requests completed".
+std::string MeasuredText(const BenchmarkRun& run);
+
+}  // namespace twin::run
