@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <sstream>
 #include <utility>
 
+#include "core/csv.h"
+#include "core/files/output_file.h"
 #include "core/number_text.h"
 #include "core/time.h"
 #include "run/client_metrics.h"
@@ -122,6 +125,25 @@ std::vector<std::string> RequestCells(const BenchmarkRequest& request, bool has_
           known ? ms(request.ttft) : "",
           known ? TimeCell(TpotMs(request)) : "",
           known ? ms(request.e2e) : ""};
+}
+
+void WriteMeasuredFolder(const BenchmarkRun& run, const fs::path& folder) {
+  fs::create_directories(folder);
+  std::ostringstream summary;
+  WriteJson(summary, MeasuredSummary(run));
+  WriteFile(folder / "summary.json", summary.str());
+  if (run.requests.empty()) return;
+  std::string table;
+  CsvLine header;
+  for (const char* column : kRequestColumns) header.Word(column);
+  header.AppendTo(table);
+  for (const BenchmarkRequest& request : run.requests) {
+    if (!request.completed) continue;
+    CsvLine line;
+    for (const std::string& cell : RequestCells(request, run.has_times)) line.Word(cell);
+    line.AppendTo(table);
+  }
+  WriteFile(folder / "requests.csv", table);
 }
 
 std::string MeasuredText(const BenchmarkRun& run) {

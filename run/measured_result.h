@@ -36,6 +36,9 @@ inline constexpr const char* kRequestColumns[] = {"arrival_s", "prompt_tokens", 
 // a failed request but its arrival, and for the arrival without `has_times`.
 std::vector<std::string> RequestCells(const BenchmarkRequest& request, bool has_times);
 
+// The run as a folder for figures: summary.json, and requests.csv with the completed requests.
+void WriteMeasuredFolder(const BenchmarkRun& run, const std::filesystem::path& folder);
+
 // "measured (vLLM bench): 3 of 4 requests completed".
 std::string MeasuredText(const BenchmarkRun& run);
 

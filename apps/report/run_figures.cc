@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
+#include "apps/page/curves.h"
 #include "core/statistics.h"
 #include "run/many/output_statistics.h"
 
 namespace twin::run {
 namespace {
 
-constexpr std::size_t kWindows = 60;
 constexpr std::size_t kBatchWindows = 400;
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 struct NamedColumn {
   const char* column;
@@ -24,27 +22,6 @@ struct NamedColumn {
 constexpr std::array kLatencies = {NamedColumn{"ttft_ms", "time to first token"},
                                    NamedColumn{"tpot_ms", "time per output token"},
                                    NamedColumn{"e2el_ms", "end-to-end latency"}};
-
-double LastFinite(const std::vector<double>& values) {
-  double last = 0;
-  for (const double value : values) {
-    if (std::isfinite(value)) last = std::max(last, value);
-  }
-  return last;
-}
-
-// The curve of a distribution: values that are positive, ascending, against their share.
-FigureLine Distribution(const std::string& name, const std::vector<double>& values) {
-  FigureLine line{.name = name, .x = {}, .y = {}, .low = {}, .high = {}, .hollow = {}};
-  for (const double value : values) {
-    if (value > 0) line.x.push_back(value);
-  }
-  std::ranges::sort(line.x);
-  for (std::size_t i = 0; i < line.x.size(); ++i) {
-    line.y.push_back(static_cast<double>(i + 1) / static_cast<double>(line.x.size()));
-  }
-  return line;
-}
 
 // Quantiles of the gaps between all tokens, from the summary.
 FigureLine GapQuantiles(const ReportedRun& run) {
@@ -57,31 +34,6 @@ FigureLine GapQuantiles(const ReportedRun& run) {
     if (value == nullptr || run.summary.Number(key) <= 0) continue;
     line.x.push_back(run.summary.Number(key));
     line.y.push_back(share);
-  }
-  return line;
-}
-
-// The index of the part in which a time lies, of `windows` equal parts of 0 to `end`. REQUIRES: 0
-// <= time <= end.
-std::size_t WindowOf(double time, double end, std::size_t windows) {
-  return std::min(static_cast<std::size_t>(time / end * static_cast<double>(windows)), windows - 1);
-}
-
-// The median latency of the requests that arrived in each window.
-FigureLine MedianOverTime(const ReportedRun& run, const char* column) {
-  const std::vector<double> arrivals = run.requests->Times("arrival_s");
-  const std::vector<double> values = run.requests->Numbers(column);
-  FigureLine line{.name = run.name, .x = {}, .y = {}, .low = {}, .high = {}, .hollow = {}};
-  if (values.empty()) return line;
-  const double end = std::max(LastFinite(arrivals), 1e-9);
-  std::vector<std::vector<double>> windows(kWindows);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) continue;
-    windows[WindowOf(arrivals[i], end, kWindows)].push_back(values[i]);
-  }
-  for (std::size_t i = 0; i < kWindows; ++i) {
-    line.x.push_back(end * (static_cast<double>(i) + 0.5) / kWindows);
-    line.y.push_back(windows[i].empty() ? kNothing : Median(windows[i]));
   }
   return line;
 }
@@ -201,7 +153,9 @@ void AddLatencyFigures(Page& page, const std::vector<ReportedRun>& runs) {
                           {}},
                          5);
       }
-      figure.AddSteps(MedianOverTime(runs[i], latency.column), i);
+      figure.AddSteps(MedianOverTime(runs[i].name, runs[i].requests->Times("arrival_s"),
+                                     runs[i].requests->Numbers(latency.column)),
+                      i);
     }
     figure.Note("Lines: median of the requests that arrived in each 60th of the run.");
     page.Add(figure);

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "apps/page/page.h"
 #include "apps/report/csv_file.h"
-#include "apps/report/page.h"
 #include "run/record/summary.h"
 #include "traces/benchmark_run.h"
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "apps/page/page.h"
 #include "apps/report/csv_file.h"
-#include "apps/report/page.h"
 #include "apps/report/report.h"
 #include "core/input_error.h"
 #include "core/number_text.h"

@@ -80,6 +80,10 @@ class Comparer {
     Explain();
     AddAssumptions();
     AddAdvice();
+    result_.measured = std::move(completed_);
+    result_.simulated = std::move(base_.requests);
+    result_.has_times = run_.has_times;
+    result_.paired = paired_;
     return std::move(result_);
   }
 

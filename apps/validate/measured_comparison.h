@@ -35,6 +35,12 @@ struct MeasuredComparison {
   std::vector<MetricError> errors;
   std::vector<PartEffect> effects;       // on the means of the latencies
   std::vector<std::string> explanation;  // the largest part, and the fact to check
+  // The completed requests, in order of sending; without `measured` if the file has totals alone.
+  // `simulated`: of the median prediction, with the first draw of the arrivals.
+  std::vector<BenchmarkRequest> measured;
+  std::vector<BenchmarkRequest> simulated;
+  bool has_times = false;  // of sending, in `measured`
+  bool paired = false;     // the k-th request is the same one on both sides
 };
 
 // Simulates the run and compares. REQUIRES: its load was written (WriteLoad). Throws InputError;

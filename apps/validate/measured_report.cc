@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <ostream>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -35,20 +36,14 @@ void AddDefined(double value, CsvLine& line) {
   }
 }
 
-std::vector<std::string> RowOf(const MetricError& error) {
+std::vector<TableCell> RowOf(const MetricError& error) {
   return {TitleOf(error.metric),
           UnitOf(error.metric),
-          ShortValue(error.measured),
-          ShortValue(error.simulated),
-          fmt::format("{:+.1f} %", error.percent()),
-          IntervalText(error),
+          TableCell::Number(ShortValue(error.measured)),
+          TableCell::Number(ShortValue(error.simulated)),
+          TableCell::Number(fmt::format("{:+.1f} %", error.percent())),
+          TableCell::Number(IntervalText(error)),
           error.text()};
-}
-
-const std::vector<std::string>& Header() {
-  static const std::vector<std::string> header = {"",      "",     "measured", "simulated",
-                                                  "error", "95 %", "verdict"};
-  return header;
 }
 
 // Whether the short table shows the metric.
@@ -63,6 +58,21 @@ void AddList(std::string& text, const char* title, const std::vector<std::string
   for (const std::string& line : lines) text += fmt::format("- {}\n", line);
 }
 
+// In Markdown.
+std::string TextOf(const Table& table) {
+  std::ostringstream text;
+  WriteTable(text, table, TableFormat::kMarkdown);
+  return text.str();
+}
+
+void AddEffects(std::string& text, const std::vector<PartEffect>& effects, Variant::Kind kind) {
+  const Table table = EffectTable(effects, kind);
+  if (table.rows.empty()) return;
+  text += fmt::format("\n### {}\n\n{}", EffectTitle(kind), TextOf(table));
+}
+
+}  // namespace
+
 std::string FactsText(const std::vector<KnownFact>& facts) {
   std::vector<std::string> texts;
   for (const KnownFact& fact : facts)
@@ -70,41 +80,43 @@ std::string FactsText(const std::vector<KnownFact>& facts) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-void AddTableRow(std::string& text, const std::vector<std::string>& cells) {
-  text += fmt::format("| {} |\n", fmt::join(cells, " | "));
+Table ErrorTable(const std::vector<MetricError>& errors, bool main_only) {
+  Table table{.columns = {"metric", "unit", "measured", "simulated", "error", "95 %", "verdict"},
+              .left = 2};
+  for (const MetricError& error : errors) {
+    if (!main_only || IsMain(error)) table.rows.push_back(RowOf(error));
+  }
+  return table;
 }
 
-void AddEffects(std::string& text, const std::vector<PartEffect>& effects, bool of_facts) {
-  std::string rows;
+std::string EffectTitle(Variant::Kind kind) {
+  return kind == Variant::Kind::kFact ? "Facts about the server, one changed at a time"
+                                      : "Parts of the model, one switched off at a time";
+}
+
+Table EffectTable(const std::vector<PartEffect>& effects, Variant::Kind kind) {
+  const bool of_facts = kind == Variant::Kind::kFact;
+  Table table{.columns = {of_facts ? "with" : "without", "metric", "simulated (ms)", "error",
+                          of_facts ? "simulated without - with (ms, 95 %)"
+                                   : "effect of the part (ms, 95 %)"},
+              .left = 2};
   for (const PartEffect& effect : effects) {
     if ((effect.kind == Variant::Kind::kFact) != of_facts) continue;
     const std::string sd = std::isfinite(effect.effect_sd_ms)
                                ? fmt::format(" +- {:.3g}", 1.96 * effect.effect_sd_ms)
                                : "";
-    AddTableRow(rows, {effect.name, TitleOf(effect.metric), ShortValue(effect.simulated),
-                       fmt::format("{:+.1f} %", effect.error_percent),
-                       fmt::format("{:.4g}{}", effect.effect_ms, sd)});
+    table.rows.push_back({effect.name, TitleOf(effect.metric),
+                          TableCell::Number(ShortValue(effect.simulated)),
+                          TableCell::Number(fmt::format("{:+.1f} %", effect.error_percent)),
+                          TableCell::Number(fmt::format("{:.4g}{}", effect.effect_ms, sd))});
   }
-  if (rows.empty()) return;
-  text += fmt::format("\n### {}\n\n", of_facts ? "Facts about the server, one changed at a time"
-                                               : "Parts of the model, one switched off at a time");
-  AddTableRow(text,
-              {of_facts ? "with" : "without", "metric", "simulated (ms)", "error",
-               of_facts ? "simulated without - with (ms, 95 %)" : "effect of the part (ms, 95 %)"});
-  AddTableRow(text, {"---", "---", "--:", "--:", "--:"});
-  text += rows;
+  return table;
 }
-
-}  // namespace
 
 void PrintComparison(std::ostream& out, const NamedComparison& run) {
   const MeasuredComparison& comparison = run.comparison;
   out << fmt::format("{}: {}\n", run.name, comparison.load);
-  std::vector<std::vector<std::string>> rows = {Header()};
-  for (const MetricError& error : comparison.errors) {
-    if (IsMain(error)) rows.push_back(RowOf(error));
-  }
-  WriteAligned(out, rows, 2);
+  WriteTable(out, ErrorTable(comparison.errors, true), TableFormat::kText);
   for (const std::string& line : comparison.explanation) out << line << '\n';
   for (const std::string& line : comparison.notes) out << "note: " << line << '\n';
   for (const std::string& line : comparison.to_record) out << "to know more: " << line << '\n';
@@ -151,13 +163,11 @@ std::string ReportMarkdown(std::span<const NamedComparison> runs) {
     text += fmt::format("\n## {}\n\nLoad: {}.\nSystem: {}.\nAssumed: {}.\n\n", run.name,
                         comparison.load, FactsText(comparison.facts),
                         fmt::join(comparison.assumed, ", "));
-    AddTableRow(text, Header());
-    AddTableRow(text, {"---", "---", "--:", "--:", "--:", "--:", "---"});
-    for (const MetricError& error : comparison.errors) AddTableRow(text, RowOf(error));
+    text += TextOf(ErrorTable(comparison.errors, false));
     AddList(text, "What explains the errors", comparison.explanation);
     AddList(text, "Notes", comparison.notes);
-    AddEffects(text, comparison.effects, false);
-    AddEffects(text, comparison.effects, true);
+    AddEffects(text, comparison.effects, Variant::Kind::kPart);
+    AddEffects(text, comparison.effects, Variant::Kind::kFact);
     AddList(text, "To know more next time, record", comparison.to_record);
   }
   return text;

@@ -13,12 +13,15 @@
 #include "apps/asked/asked_options.h"
 #include "apps/commands.h"
 #include "apps/options.h"
+#include "apps/page/plotly.h"
 #include "apps/terminal_control.h"
 #include "apps/validate/measured_comparison.h"
+#include "apps/validate/measured_page.h"
 #include "apps/validate/measured_report.h"
 #include "apps/validate/real_validation.h"
 #include "core/files/output_file.h"
 #include "core/input_error.h"
+#include "run/measured_result.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
 #include "run/served_run.h"
@@ -68,6 +71,10 @@ fs::path LoadFile(const fs::path& out, std::size_t run, std::size_t runs) {
   return out / (runs == 1 ? std::string("load.csv") : fmt::format("load_{}.csv", run + 1));
 }
 
+fs::path MeasuredFolder(const fs::path& out, std::size_t run, std::size_t runs) {
+  return out / (runs == 1 ? std::string("measured") : fmt::format("measured_{}", run + 1));
+}
+
 void CompareMeasuredRuns(ValidateArguments& arguments) {
   SystemQuestion& question = arguments.question;
   question.changes = arguments.real.changes;
@@ -87,13 +94,20 @@ void CompareMeasuredRuns(ValidateArguments& arguments) {
   std::vector<NamedComparison> compared;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     WriteLoad(runs[i], LoadFile(out, i, runs.size()));
+    run::WriteMeasuredFolder(runs[i], MeasuredFolder(out, i, runs.size()));
     compared.push_back({runs[i].name, CompareMeasured(runs[i], systems[i], loads[i], control)});
     PrintComparison(std::cout, compared.back());
   }
   WriteFile(out / "errors.csv", ErrorsCsv(compared));
   WriteFile(out / "parts.csv", PartsCsv(compared));
   WriteFile(out / "report.md", ReportMarkdown(compared));
-  control.OnNote(fmt::format("wrote {}", (out / "report.md").string()));
+  if (run::PlotlyScript().empty()) {
+    control.OnNote(fmt::format("wrote {}; this program has no Plotly, which report.html needs",
+                               (out / "report.md").string()));
+    return;
+  }
+  WriteFile(out / "report.html", MeasuredPage(compared));
+  control.OnNote(fmt::format("wrote {}, and report.md", (out / "report.html").string()));
 }
 
 void RefuseSystemAlone(const ValidateArguments& arguments) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/page/plotly.h"
 #include "tests/unit/apps/experiment_folder.h"
 #include "tests/unit/apps/measured_files.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 using ::testing::AllOf;
 using testing::CommandOutcome;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -112,6 +114,67 @@ TEST_F(MeasuredRunTest, TheBoundaryExplainsMostOfTheErrorOfTtft) {
                         "it the error is -50.0 % in place of -7.1 %"));
   EXPECT_THAT(ReadText(scratch_.File("out/report.md")),
               AllOf(HasSubstr("boundary.textproto (--system)"), HasSubstr("| boundary |")));
+}
+
+// The figures of a page with Plotly, in the order of its captions.
+class MeasuredPageTest : public MeasuredRunTest {
+ protected:
+  void SetUp() override {
+    if (run::PlotlyScript().empty()) GTEST_SKIP() << "tools/fetch_plotly has not been run";
+  }
+
+  void Read() {
+    page_ = ReadText(scratch_.File("out/report.html"));
+    const std::string begin = "id=\"figures\">";
+    const std::size_t at = page_.find(begin) + begin.size();
+    figures_ = nlohmann::json::parse(page_.substr(at, page_.find("</script>", at) - at));
+    page_.resize(page_.find("</script>", at));  // without the library
+    const std::string body = page_.substr(0, at);
+    const std::string tag = "<figcaption>";
+    titles_.clear();
+    for (std::size_t from = body.find(tag); from != std::string::npos;
+         from = body.find(tag, from + 1)) {
+      const std::size_t text = from + tag.size();
+      titles_.push_back(body.substr(text, body.find('<', text) - text));
+    }
+  }
+
+  std::string page_;
+  nlohmann::json figures_;
+  std::vector<std::string> titles_;
+};
+
+// Measured TTFT 20, 30, 20 ms, simulated 10, 15, 10 ms.
+TEST_F(MeasuredPageTest, FiguresShowTheRequestsOfBothSides) {
+  const CommandOutcome outcome = Validate("vllm.json", {"--system", "system.textproto"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("wrote out/report.html, and report.md"));
+  Read();
+  EXPECT_THAT(titles_,
+              ElementsAre("Predicted against measured: time to first token",
+                          "Distribution: time to first token", "Over time: time to first token",
+                          "Predicted against measured: end-to-end latency",
+                          "Distribution: end-to-end latency", "Over time: end-to-end latency"));
+  ASSERT_EQ(figures_.size(), 6u);
+  const nlohmann::json& pairs = figures_[0]["data"];
+  EXPECT_EQ(pairs[0]["x"], (nlohmann::json{20, 30, 20}));
+  EXPECT_EQ(pairs[0]["y"], (nlohmann::json{10, 15, 10}));
+  EXPECT_EQ(pairs[1]["x"], (nlohmann::json{20, 30}));
+  EXPECT_EQ(figures_[1]["data"][0]["x"], (nlohmann::json{20, 20, 30}));
+  EXPECT_EQ(figures_[1]["data"][1]["x"], (nlohmann::json{10, 10, 15}));
+  // End-to-end latency of the request that was sent at 200 ms, in the last window.
+  EXPECT_EQ(figures_[5]["data"][0]["y"].back(), 60);
+  EXPECT_EQ(figures_[5]["data"][1]["y"].back(), 50);
+  EXPECT_THAT(page_, AllOf(HasSubstr("<td>TTFT mean</td>"), HasSubstr("1 of 4 requests failed"),
+                           HasSubstr("Parts of the model, one switched off at a time")));
+}
+
+TEST_F(MeasuredPageTest, LeavesOutFiguresWithoutTheirTimes) {
+  ASSERT_EQ(Validate("sglang.jsonl", {"--system", "system.textproto"}).exit_code, 0);
+  Read();
+  EXPECT_THAT(titles_,
+              ElementsAre("Distribution: time to first token", "Distribution: end-to-end latency"));
+  EXPECT_THAT(page_, HasSubstr("their arrivals were drawn"));
 }
 
 TEST_F(MeasuredRunTest, RunsWithoutTimesAreReplayedWithDrawnArrivals) {

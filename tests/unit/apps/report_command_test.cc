@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/report/plotly.h"
+#include "apps/page/plotly.h"
 #include "core/csv.h"
 #include "tests/unit/apps/experiment_folder.h"
 #include "tests/unit/apps/measured_files.h"

@@ -1,4 +1,4 @@
-#include "apps/report/plotly.h"
+#include "apps/page/plotly.h"
 
 // The assembler includes the file: compiling a string literal of this length would take longer than
 // all of apps/report.

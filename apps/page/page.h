@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/report/figure.h"
+#include "apps/page/figure.h"
 
 namespace twin::run {
 

@@ -1,4 +1,4 @@
-#include "apps/report/page.h"
+#include "apps/page/page.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/report/plotly.h"
+#include "apps/page/plotly.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "run/html_text.h"

@@ -1,4 +1,4 @@
-#include "apps/report/figure.h"
+#include "apps/page/figure.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "apps/report/plotly.h"
+#include "apps/page/plotly.h"
 
 namespace twin::run {
 
