@@ -120,7 +120,13 @@ class LayerProducts {
   }
 
   void Add(std::int64_t n, std::int64_t k) {
-    products_.emplace_back(context_.gemm.Curve(n, k, format_));
+    const GemmModel& gemm = context_.gemm;
+    const bool converts = context_.choices.library == KernelLibrary::kTrtllm;
+    if (converts && format_ == GemmFormat::kFp8) {
+      products_.emplace_back(gemm.Curve(n, k, format_), gemm.Curve(n, k, GemmFormat::kBf16));
+    } else {
+      products_.emplace_back(gemm.Curve(n, k, format_));
+    }
   }
 
   void AddMlp(std::int64_t width) {

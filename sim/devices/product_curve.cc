@@ -18,12 +18,24 @@ constexpr std::size_t kPlaces = 2 * 128 + static_cast<std::size_t>(kFirstTilePla
 
 ProductCurve::ProductCurve(GemmCurve curve) : curve_(std::move(curve)), places_(kPlaces) {}
 
+ProductCurve::ProductCurve(GemmCurve curve, GemmCurve in_16_bits)
+    : curve_(std::move(curve)), in_16_bits_(std::move(in_16_bits)), places_(kPlaces) {}
+
+Estimate ProductCurve::Time(std::int64_t rows) const {
+  const Estimate own = curve_(rows);
+  if (!in_16_bits_) return own;
+  constexpr double kHalfLaunch = 1.5e-6;
+  Estimate half = (*in_16_bits_)(rows);
+  half.seconds = half.seconds / 2 + kHalfLaunch;
+  return half.seconds < own.seconds ? half : own;
+}
+
 Estimate ProductCurve::At(std::int64_t place, std::int64_t rows) const {
-  return places_.At(place, [&](std::int64_t) { return curve_(rows); });
+  return places_.At(place, [&](std::int64_t) { return Time(rows); });
 }
 
 Estimate ProductCurve::operator()(std::int64_t rows) const {
-  Estimate best = curve_(rows);
+  Estimate best = Time(rows);
   const auto consider = [&](std::int64_t place, std::int64_t m) {
     const Estimate other = At(place, m);
     if (other.seconds < best.seconds) best = other;
