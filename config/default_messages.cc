@@ -101,6 +101,12 @@ Messages DefaultMessages() {
   Add<EmulatedWorldConfig, proto::EmulatedWorld>(messages);
   Add<HardwareSpec, proto::Hardware>(messages);
   Add<MoeSpec, proto::ModelShape::Moe>(messages);
+  Add<LatentSpec, proto::ModelShape::Latent>(messages);
+  Add<RecurrentSpec, proto::ModelShape::Recurrent>(messages);
+  Add<BlockIndexSpec, proto::ModelShape::BlockIndex>(messages);
+  Add<LayerSpec, proto::ModelShape::Layer>(messages);
+  Add<LayerGroup, proto::ModelShape::LayerGroup>(messages);
+  Add<WeightFormats, proto::ModelShape::Formats>(messages);
   Add<ModelSpec, proto::ModelShape>(messages);
   Add<sim::MemoryConfig, proto::Memory>(messages);
   Add<RouterConfig, proto::Router>(messages);
