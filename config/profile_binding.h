@@ -21,7 +21,8 @@ inline constexpr EnumNames<sim::GemmFormat> kGemmFormatNames = {
     {"bf16", sim::GemmFormat::kBf16},          {"fp8", sim::GemmFormat::kFp8},
     {"fp8_block", sim::GemmFormat::kFp8Block}, {"int8", sim::GemmFormat::kInt8},
     {"int4", sim::GemmFormat::kInt4},          {"fp4", sim::GemmFormat::kFp4},
-    {"fp32", sim::GemmFormat::kFp32}};
+    {"fp32", sim::GemmFormat::kFp32},          {"mxfp4", sim::GemmFormat::kMxfp4},
+    {"mxfp4_fp8", sim::GemmFormat::kMxfp4Fp8}};
 
 inline constexpr EnumNames<sim::GemmBetweenShapes> kGemmBetweenShapesNames = {
     {"near", sim::GemmBetweenShapes::kNear},
@@ -203,6 +204,32 @@ void Bind(Archive& fields, sim::MoeTable& table) {
 template <class Archive>
 void Bind(Archive& fields, sim::MoeProfile& profile) {
   fields.List("fits", profile.fits);
+  fields.List("tables", profile.tables);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::OperationGrid& grid) {
+  fields.Values("first", grid.first);
+  fields.Values("second", grid.second);
+  fields.Values("third", grid.third);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::OperationTable& table) {
+  fields.Value("kind", table.kind);
+  fields.template Enum<sim::KernelLibrary>("library", table.library, kKernelLibraryNames);
+  fields.Value("variant", table.variant);
+  BindFitted(fields, table.coefficients);
+  fields.Value("log_sd", table.log_sd);
+  fields.Value("measured_sd", table.measured_sd);
+  fields.Value("shape_sd", table.shape_sd);
+  fields.Value("grid", table.grid);
+  fields.Values("rows", table.rows);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::OperationProfile& profile) {
+  fields.List("grids", profile.grids);
   fields.List("tables", profile.tables);
 }
 

@@ -44,6 +44,8 @@ auto WithPart(ProfilePart part, const Visit& visit) {
       return visit.template operator()<proto::CollectiveProfile>(&sim::DeviceProfile::collectives);
     case ProfilePart::kSteps:
       return visit.template operator()<proto::StepProfile>(&sim::DeviceProfile::steps);
+    case ProfilePart::kOperations:
+      return visit.template operator()<proto::OperationProfile>(&sim::DeviceProfile::operations);
     case ProfilePart::kBoundary:
       break;
   }
@@ -128,6 +130,8 @@ std::string_view FileName(ProfilePart part) {
       return "steps.textproto";
     case ProfilePart::kBoundary:
       return "boundary.textproto";
+    case ProfilePart::kOperations:
+      return "operations.textproto";
   }
   CHECK(false);
   return "";

@@ -1,7 +1,8 @@
 // Profiles of devices, by the name of the device or from a folder.
 //
-// A profile is a folder with up to six files, gemm.textproto, moe.textproto, attention.textproto,
-// collectives.textproto, steps.textproto and boundary.textproto, plain or gzip (.textproto.gz). A
+// A profile is a folder with up to seven files, gemm.textproto, moe.textproto, attention.textproto,
+// collectives.textproto, operations.textproto (latent, sparse and linear attention, mixtures by
+// library), steps.textproto and boundary.textproto, plain or gzip (.textproto.gz). A
 // missing file leaves its part of the profile empty.
 // The folders of sim/devices/profiles/ are embedded at build time as serialized messages.
 #pragma once
@@ -17,11 +18,19 @@
 
 namespace twin {
 
-enum class ProfilePart : std::uint8_t { kGemm, kMoe, kAttention, kCollectives, kSteps, kBoundary };
+enum class ProfilePart : std::uint8_t {
+  kGemm,
+  kMoe,
+  kAttention,
+  kCollectives,
+  kSteps,
+  kBoundary,
+  kOperations
+};
 
 inline constexpr std::initializer_list<ProfilePart> kAllProfileParts = {
-    ProfilePart::kGemm,        ProfilePart::kMoe,   ProfilePart::kAttention,
-    ProfilePart::kCollectives, ProfilePart::kSteps, ProfilePart::kBoundary};
+    ProfilePart::kGemm,  ProfilePart::kMoe,      ProfilePart::kAttention, ProfilePart::kCollectives,
+    ProfilePart::kSteps, ProfilePart::kBoundary, ProfilePart::kOperations};
 
 // The parts `parts` of the profile sim/devices/profiles/HARDWARE. All other parts are empty, as are
 // all parts of a device without profile. `hardware` is the name of a preset or any other data
@@ -32,7 +41,7 @@ sim::DeviceProfile ProfilePreset(std::string_view hardware,
 // The names of all devices with an embedded profile, sorted.
 std::span<const std::string_view> ProfilePresetNames();
 
-// Reads a folder. Throws InputError(kUsage) if it is none or has none of the six files, if it has
+// Reads a folder. Throws InputError(kUsage) if it is none or has none of the seven files, if it has
 // one both plain and compressed, and with file, position and field if a file is not a message of
 // its kind.
 sim::DeviceProfile ReadProfileFolder(const std::filesystem::path& folder,

@@ -44,7 +44,8 @@ constexpr Coefficient kQuantization[] = {{&C::quantize_s, 0, 20e-6}, {&C::quanti
 double Rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
 
 bool IsQuantized(sim::GemmFormat format) {
-  return format == sim::GemmFormat::kFp8 || format == sim::GemmFormat::kFp8Block;
+  return format == sim::GemmFormat::kFp8 || format == sim::GemmFormat::kFp8Block ||
+         format == sim::GemmFormat::kFp4;
 }
 
 }  // namespace

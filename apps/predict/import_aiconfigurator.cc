@@ -11,7 +11,9 @@
 #include "apps/predict/gemm_import.h"
 #include "apps/predict/gemm_rows.h"
 #include "apps/predict/import_databases.h"
+#include "apps/predict/launch_rows.h"
 #include "apps/predict/moe_import.h"
+#include "apps/predict/operation_import.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
 #include "config/profile_folder.h"
@@ -96,11 +98,13 @@ void ImportGemmTables(const std::vector<Table>& tables, ProfileOutput& out, RunC
       throw InputError(InputError::Kind::kData, table.file.string(),
                        "has no rows; allowed: one or more");
     }
+    std::string head = fmt::format("Matrix products of {}, {}", table.hardware.name, table.source);
+    for (const std::string& line : ExcludeLaunchRows(rows)) {
+      control.OnWarning(fmt::format("{}: {}", table.file.string(), line));
+      head += fmt::format("\n# {}", line);
+    }
     const GemmImport import = ImportGemm(table.hardware, rows, control);
-    out.Add(table.hardware.name, ProfilePart::kGemm,
-            WriteGemmImport(
-                import, rows,
-                fmt::format("Matrix products of {}, {}", table.hardware.name, table.source)));
+    out.Add(table.hardware.name, ProfilePart::kGemm, WriteGemmImport(import, rows, head));
   }
 }
 
@@ -150,6 +154,31 @@ void ImportCollectiveTables(const std::vector<Table>& tables, ProfileOutput& out
   }
 }
 
+// All kinds of operations of one system go into one file.
+bool ImportOperationTables(const std::filesystem::path& folder, ProfileOutput& out,
+                           RunControl& control) {
+  std::map<std::string, std::pair<sim::DeviceProfile, std::string>> profiles;
+  for (const sim::OperationKind& kind : sim::OperationKinds()) {
+    for (const Table& table : TablesOf(folder, fmt::format("{}_", kind.name), control)) {
+      control.OnNote(fmt::format("reading {}", table.file.string()));
+      auto& [profile, head] = profiles[table.hardware.name];
+      for (const std::string& line : ImportOperations(table.hardware, kind, table.file.string(),
+                                                      profile.operations, control)) {
+        head += fmt::format("# {}\n", line);
+      }
+    }
+  }
+  for (const auto& [name, made] : profiles) {
+    out.Add(name, ProfilePart::kOperations,
+            fmt::format("# Operations of {} from NVIDIA aiconfigurator (Apache-2.0); written by "
+                        "\"twinserve import\n# aiconfigurator\". Kind, library, variant: rows, "
+                        "errors in % (median/p90) of the closed form, and of shapes left out.\n"
+                        "{}{}",
+                        name, made.second, WriteProfilePart(made.first, ProfilePart::kOperations)));
+  }
+  return !profiles.empty();
+}
+
 }  // namespace
 
 void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesystem::path& out,
@@ -159,14 +188,16 @@ void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesy
   const std::vector<Table> context = TablesOf(folder, kContextAttention, control);
   const std::vector<Table> generation = TablesOf(folder, kGenerationAttention, control);
   const std::vector<Table> collectives = TablesOf(folder, kCollectives, control);
-  if (gemm.empty() && moe.empty() && context.empty() && generation.empty() && collectives.empty()) {
+  ProfileOutput output(out);
+  const bool operations = ImportOperationTables(folder, output, control);
+  if (!operations && gemm.empty() && moe.empty() && context.empty() && generation.empty() &&
+      collectives.empty()) {
     throw InputError(
         InputError::Kind::kUsage, folder.string(),
         "holds no table of a known system; allowed: a folder with gemm_SYSTEM.csv, "
         "moe_vllm_SYSTEM.csv, context_attention_SYSTEM.csv, generation_attention_SYSTEM.csv, "
-        "comm_SYSTEM.csv, plain or .gz");
+        "comm_SYSTEM.csv, a kind of operation_kinds.h, plain or .gz");
   }
-  ProfileOutput output(out);
   ImportCollectiveTables(collectives, output, control);
   ImportAttentionTables(context, generation, output, control);
   ImportMoeTables(moe, output, control);

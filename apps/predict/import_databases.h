@@ -14,6 +14,7 @@ namespace twin::run {
 //   moe_vllm_SYSTEM                              becomes `out`/PRESET/moe.textproto
 //   context_ and generation_attention_SYSTEM     become  `out`/PRESET/attention.textproto
 //   comm_SYSTEM                                  becomes `out`/PRESET/collectives.textproto
+//   KIND_SYSTEM of operation_kinds.h             become  `out`/PRESET/operations.textproto
 // for each SYSTEM that has a data sheet (PresetOfAiconfigurator in config/hardware_file.h). Tables
 // of other systems are skipped with a warning. sim/devices/profiles/ ships the results. All files
 // appear at the end, or none. Takes minutes of CPU time for a large database. Throws InputError

@@ -109,17 +109,70 @@ class AttentionPredictor : public OperationPredictor {
 
 }  // namespace
 
+std::string_view NameOf(sim::KernelLibrary library) {
+  switch (library) {
+    case sim::KernelLibrary::kVllm:
+      return "vllm";
+    case sim::KernelLibrary::kSglang:
+      return "sglang";
+    case sim::KernelLibrary::kTrtllm:
+      return "trtllm";
+  }
+  return "";
+}
+
+std::string_view NameOf(sim::GemmFormat format) {
+  switch (format) {
+    case sim::GemmFormat::kBf16:
+      return "bf16";
+    case sim::GemmFormat::kFp8:
+      return "fp8";
+    case sim::GemmFormat::kFp8Block:
+      return "fp8_block";
+    case sim::GemmFormat::kInt8:
+      return "int8";
+    case sim::GemmFormat::kInt4:
+      return "int4";
+    case sim::GemmFormat::kFp4:
+      return "fp4";
+    case sim::GemmFormat::kFp32:
+      return "fp32";
+    case sim::GemmFormat::kMxfp4:
+      return "mxfp4";
+    case sim::GemmFormat::kMxfp4Fp8:
+      return "mxfp4_fp8";
+  }
+  return "";
+}
+
 sim::GemmFormat GemmFormatOf(const CsvTable& row, std::string_view column) {
   using enum sim::GemmFormat;
   static const std::vector<std::pair<std::string_view, sim::GemmFormat>> words = {
-      {"bfloat16", kBf16},  {"bf16", kBf16},         {"float16", kBf16},
-      {"fp16", kBf16},      {"half", kBf16},         {"fp8", kFp8},
-      {"fp8_static", kFp8}, {"fp8_ootb", kFp8},      {"fp8_e4m3", kFp8},
-      {"fp8_e5m2", kFp8},   {"float8_e4m3fn", kFp8}, {"float8_e5m2", kFp8},
-      {"fp32", kFp32},      {"float32", kFp32},      {"int8", kInt8},
-      {"int8_wo", kInt8},   {"sq", kInt8},           {"int4", kInt4},
-      {"int4_wo", kInt4},   {"int4_awq", kInt4},     {"fp8_block", kFp8Block},
-      {"nvfp4", kFp4}};
+      {"bfloat16", kBf16},
+      {"bf16", kBf16},
+      {"float16", kBf16},
+      {"fp16", kBf16},
+      {"half", kBf16},
+      {"fp8", kFp8},
+      {"fp8_static", kFp8},
+      {"fp8_ootb", kFp8},
+      {"fp8_e4m3", kFp8},
+      {"fp8_e5m2", kFp8},
+      {"float8_e4m3fn", kFp8},
+      {"float8_e5m2", kFp8},
+      {"fp32", kFp32},
+      {"float32", kFp32},
+      {"int8", kInt8},
+      {"int8_wo", kInt8},
+      {"sq", kInt8},
+      {"int4", kInt4},
+      {"int4_wo", kInt4},
+      {"int4_awq", kInt4},
+      {"fp8_block", kFp8Block},
+      {"nvfp4", kFp4},
+      {"w4a16_mxfp4", kMxfp4},
+      {"mxfp4", kMxfp4},
+      {"w4a8_mxfp4_mxfp8", kMxfp4Fp8}};
   return row.Word(column, words, kBf16);
 }
 

@@ -34,6 +34,10 @@ inline sim::KernelLibrary LibraryOf(const CsvTable& row) {
   return row.Word("backend", words, sim::KernelLibrary::kVllm);
 }
 
+// The names that tables of profiles have.
+std::string_view NameOf(sim::KernelLibrary library);
+std::string_view NameOf(sim::GemmFormat format);
+
 // Upper limit of m, n and k.
 inline constexpr std::int64_t kGemmSizeMax = std::int64_t{1} << 24;
 
@@ -50,5 +54,10 @@ std::unique_ptr<OperationPredictor> MakeContextAttentionPredictor(
 // One new token per sequence: num_heads, num_kv_heads, head_dim, batch, kv_len.
 std::unique_ptr<OperationPredictor> MakeGenerationAttentionPredictor(
     const HardwareSpec& hardware, const sim::DeviceProfile& profile);
+
+// The columns of a kind of operation_kinds.h.
+std::unique_ptr<OperationPredictor> MakeMeasuredPredictor(const HardwareSpec& hardware,
+                                                          const sim::DeviceProfile& profile,
+                                                          std::string_view kind);
 
 }  // namespace twin::run

@@ -33,6 +33,7 @@ constexpr const char* kOperationColumns =
     "                        optional for both: attn_dtype, kv_dtype (bf16, fp16, fp8, int8, "
     "...),\n"
     "                        window (keys that a query sees; 0 = all)\n"
+    "  other kinds           the columns of aiconfigurator-core's tables of that name\n"
     "  all kinds             optional backend (vllm, sglang, trtllm; vllm without it)\n"
     "aiconfigurator's own names of these columns are understood, too: gemm_dtype, framework,\n"
     "num_key_value_heads, batch_size, isl (seq_len), kv_cache_dtype, window_size.";
@@ -40,18 +41,14 @@ constexpr const char* kOperationColumns =
 struct OperationArguments {
   std::string hardware;
   std::string profile;
-  run::OperationKind kind = run::OperationKind::kGemm;
+  std::string kind = "gemm";
   run::OperationTableFiles files;
 };
-
-ProfilePart PartOf(run::OperationKind kind) {
-  return kind == run::OperationKind::kGemm ? ProfilePart::kGemm : ProfilePart::kAttention;
-}
 
 void PredictOperations(const OperationArguments& arguments) {
   TerminalControl control;
   const HardwareSpec hardware = HardwareFromNameOrFile(arguments.hardware);
-  const auto parts = {PartOf(arguments.kind)};
+  const auto parts = {run::PartOfOperation(arguments.kind)};
   const sim::DeviceProfile profile = arguments.profile.empty()
                                          ? ProfilePreset(hardware.name, parts)
                                          : ReadProfileFolder(arguments.profile, parts);
@@ -61,7 +58,6 @@ void PredictOperations(const OperationArguments& arguments) {
 }
 
 void AddOperationsCommand(CommandParser predict) {
-  using enum run::OperationKind;
   auto arguments = std::make_shared<OperationArguments>();
   CommandParser command = predict.AddCommand(
       "ops",
@@ -70,11 +66,8 @@ void AddOperationsCommand(CommandParser predict) {
   command.AddOption("--hardware", arguments->hardware, "Name of a data sheet, or a file")
       .Required();
   command
-      .AddEnumOption<run::OperationKind>("--op", arguments->kind,
-                                         {{"gemm", kGemm},
-                                          {"context_attention", kContextAttention},
-                                          {"generation_attention", kGenerationAttention}},
-                                         "The kind of all operations of the table")
+      .AddEnumOption<std::string>("--op", arguments->kind, run::OperationKindWords(),
+                                  "The kind of all operations of the table")
       .Required();
   command.AddOption("--in", arguments->files.in, "The table: CSV, plain or gzip").Required();
   command

@@ -44,12 +44,7 @@ sim::DeviceProfile ProfileOf(const std::string& profile, const HardwareSpec& har
 nb::tuple PredictOperations(const std::string& in, const std::string& out,
                             const std::string& hardware, const std::string& operation,
                             const std::string& profile) {
-  using enum run::OperationKind;
-  const auto kind =
-      ValueOfWord<run::OperationKind>("operation", operation,
-                                      {{"gemm", kGemm},
-                                       {"context_attention", kContextAttention},
-                                       {"generation_attention", kGenerationAttention}});
+  const auto kind = ValueOfWord<std::string>("operation", operation, run::OperationKindWords());
   ReportingControl control;
   RunInBackground(control, nb::none(), false, [&] {
     const HardwareSpec spec = HardwareFromNameOrFile(hardware);

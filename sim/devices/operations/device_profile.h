@@ -7,6 +7,7 @@
 #include "sim/devices/operations/collective_profile.h"
 #include "sim/devices/operations/gemm_profile.h"
 #include "sim/devices/operations/moe_profile.h"
+#include "sim/devices/operations/operation_profile.h"
 #include "sim/devices/step_profile.h"
 
 namespace twin::sim {
@@ -18,6 +19,7 @@ struct DeviceProfile {
   MoeProfile moe;
   AttentionProfile attention;
   CollectiveProfile collectives;
+  OperationProfile operations;
   StepProfile steps;
   BoundaryProfile boundary;
 

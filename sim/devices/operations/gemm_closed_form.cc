@@ -34,7 +34,10 @@ constexpr double kUnknownSms = 100;
 double XByteSize(GemmFormat format) {
   if (format == GemmFormat::kFp4) return 0.5;
   if (format == GemmFormat::kFp32) return 4;
-  return format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block ? 1 : 2;
+  return format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block ||
+                 format == GemmFormat::kMxfp4Fp8
+             ? 1
+             : 2;
 }
 
 double WeightByteSize(GemmFormat format) {
@@ -50,6 +53,9 @@ double WeightByteSize(GemmFormat format) {
       return 0.5;
     case GemmFormat::kFp32:
       return 4;
+    case GemmFormat::kMxfp4:
+    case GemmFormat::kMxfp4Fp8:
+      return 0.5 + 1.0 / 32;  // a scale of 8 bits for 32 weights
   }
   return 2;
 }
@@ -103,7 +109,8 @@ double PeakFlops(const HardwareSpec& hardware, GemmFormat format) {
       hardware.peak_bf16_flops > 0 ? hardware.peak_bf16_flops : hardware.peak_fp32_flops;
   if (format == GemmFormat::kFp32 && hardware.peak_fp32_flops > 0) return hardware.peak_fp32_flops;
   if (format == GemmFormat::kFp4 && hardware.peak_fp4_flops > 0) return hardware.peak_fp4_flops;
-  const bool is_fp8 = format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block;
+  const bool is_fp8 = format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block ||
+                      format == GemmFormat::kMxfp4Fp8;
   return is_fp8 && hardware.peak_fp8_flops > 0 ? hardware.peak_fp8_flops : bf16;
 }
 

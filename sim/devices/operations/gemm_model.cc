@@ -39,13 +39,24 @@ constexpr std::size_t kRememberedMax = GemmTokenWeights::kRememberedMax;
 
 bool QuantizesActivations(GemmFormat format) {
   return format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block ||
-         format == GemmFormat::kFp4;
+         format == GemmFormat::kFp4 || format == GemmFormat::kMxfp4Fp8;
 }
 
-// True for tables of the library and of vLLM, and for tables that one of them takes into account.
+// Whose table of a format counts if the library has none: vLLM's, or the first there is.
+KernelLibrary ReplacementOf(const GemmProfile& profile, GemmFormat format) {
+  KernelLibrary replacement = KernelLibrary::kTrtllm;
+  for (const GemmTable& table : profile.tables) {
+    if (table.format == format) replacement = std::min(replacement, table.library);
+  }
+  return replacement;
+}
+
+// True for tables of the library and of the one that replaces it, and for tables that one of them
+// takes into account.
 bool IsUsed(const GemmProfile& profile, const GemmTable& table, KernelLibrary library) {
-  const auto is_own = [library](const GemmTable& any) {
-    return any.library == library || any.library == KernelLibrary::kVllm;
+  const KernelLibrary replacement = ReplacementOf(profile, table.format);
+  const auto is_own = [library, replacement](const GemmTable& any) {
+    return any.library == library || any.library == replacement;
   };
   const auto takes_into_account = [&](const GemmTable& any) {
     const bool is_trend = any.trend_share > 0 && any.trend_library == table.library;
@@ -132,7 +143,10 @@ GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) co
   curve.known_ = std::make_shared<GemmCurve::Known>();
   curve.tables_ = tables_;
   curve.table_ = TableOf(format, library_);
-  if (curve.table_ == nullptr) curve.table_ = TableOf(format, KernelLibrary::kVllm);
+  for (const KernelLibrary other :
+       {KernelLibrary::kVllm, KernelLibrary::kSglang, KernelLibrary::kTrtllm}) {
+    if (curve.table_ == nullptr) curve.table_ = TableOf(format, other);
+  }
   if (curve.table_ == nullptr) curve.fit_.coefficients.whole_waves = 0;
   curve.form_.emplace(hardware_, curve.fit_.coefficients, n, k, format);
   if (curve.table_ == nullptr) return curve;

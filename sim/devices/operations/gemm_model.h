@@ -22,10 +22,10 @@ struct GemmRatio;
 
 // With a table for the library and format: its measured times, interpolated between (n, k)
 // (gemm_kriging.h), perhaps with the other libraries' tables in mind, and along m (gemm_table.h),
-// perhaps along a library's that was measured at more m. A library without table takes vLLM's.
-// Otherwise the closed form (gemm_closed_form.h) with the coefficients of the profile, or with
-// coefficients from the data sheet (unmeasured_device.h) and a wide interval. Copies share the
-// tables and the curves.
+// perhaps along a library's that was measured at more m. A library without table takes vLLM's, or
+// another's. Otherwise the closed form (gemm_closed_form.h) with the coefficients of the profile,
+// or with coefficients from the data sheet (unmeasured_device.h) and a wide interval. Copies share
+// the tables and the curves.
 class GemmModel {
  public:
   explicit GemmModel(const HardwareSpec& hardware, const GemmProfile& profile = {},

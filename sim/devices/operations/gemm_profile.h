@@ -12,8 +12,20 @@ namespace twin::sim {
 
 // Format of the operands. Times of the fp8 formats include the quantization of the activations; the
 // integer formats have weights of 8 and 4 bits, which are widened and multiplied as bf16.
-// fp4 multiplies at twice the rate of fp8 where there is an fp8 unit; nobody measured it.
-enum class GemmFormat : std::uint8_t { kBf16, kFp8, kFp8Block, kInt8, kInt4, kFp4, kFp32 };
+// fp4 is nvfp4, weights and activations of 4 bits with a scale for 16 of them; it multiplies at
+// twice the rate of fp8 where there is an fp8 unit. mxfp4 has weights of 4 bits with a scale for
+// 32, multiplied as bf16 (kMxfp4), or with activations in mxfp8 (kMxfp4Fp8).
+enum class GemmFormat : std::uint8_t {
+  kBf16,
+  kFp8,
+  kFp8Block,
+  kInt8,
+  kInt4,
+  kFp4,
+  kFp32,
+  kMxfp4,
+  kMxfp4Fp8
+};
 
 // The parameters of the closed form in gemm_closed_form.h. The defaults were fitted to four kinds
 // of GPUs together; fits of other devices begin with them.

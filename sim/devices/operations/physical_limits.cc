@@ -19,9 +19,11 @@ double PhysicalLimits::Peak(GemmFormat format) const {
   switch (format) {
     case GemmFormat::kBf16:
     case GemmFormat::kInt4:
+    case GemmFormat::kMxfp4:
       break;
     case GemmFormat::kFp8:
     case GemmFormat::kFp8Block:
+    case GemmFormat::kMxfp4Fp8:
       return peak_fp8_;
     case GemmFormat::kInt8:
       return peak_int8_;
