@@ -153,7 +153,7 @@ std::string RowOf(const HardwareSpec& hardware, const sim::OperationKind& kind,
         const auto found = calls.find(call);
         row.log_ratios.push_back(
             found == calls.end()
-                ? sim::kNotMeasured
+                ? sim::kNoMeasurement
                 : found->second - std::log(form.Seconds(kind.work(shape, call, table.variant))));
       }
     }

@@ -3,15 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/devices/operations/physical_limits.h"
-
 namespace twin::sim {
 namespace {
-
-// Of times that follow from the data sheet alone.
-constexpr double kUnmeasuredSd = 0.3;
-// Tokens that recurrent attention computes together.
-constexpr double kRecurrentChunk = 64;
 
 // Times add; errors are independent.
 Estimate Independent(const Estimate& a, const Estimate& b) {
@@ -26,17 +19,18 @@ Estimate SubtractEstimate(const Estimate& all, const Estimate& part) {
   return {std::max(0.0, all.seconds - part.seconds), all.log_sd, all.lasting_sd};
 }
 
-// Devices without arithmetic of 4 bits widen such weights to 16 bits. vLLM's measured products with
-// scales of blocks are launch times of eager calls (aiconfigurator's tables of vLLM 0.24.0 have no
-// product below 55 us): those with one scale take their place.
+// Devices without arithmetic of 4 bits widen such weights to 16 bits; those that have it take
+// inputs of 8 bits beside mxfp4. vLLM's measured products with scales of blocks are launch times of
+// eager calls (aiconfigurator's tables of vLLM 0.24.0 have no product below 55 us): those with one
+// scale take their place.
 GemmFormat FormatOn(const LayerContext& context, DType stored) {
   const GemmFormat format = FormatOf(stored);
-  if (format == GemmFormat::kFp4 && context.hardware.peak_fp4_flops == 0) return GemmFormat::kInt4;
+  const bool has_fp4 = context.hardware.peak_fp4_flops > 0;
+  if (format == GemmFormat::kFp4 && !has_fp4) return GemmFormat::kInt4;
+  if (format == GemmFormat::kMxfp4 && has_fp4) return GemmFormat::kMxfp4Fp8;
   const bool vllm = context.choices.library == KernelLibrary::kVllm;
   return format == GemmFormat::kFp8Block && vllm ? GemmFormat::kFp8 : format;
 }
-
-Estimate Unmeasured(double seconds) { return {seconds, kUnmeasuredSd, kUnmeasuredSd}; }
 
 // vLLM has two kernels for experts in fp8. Servers of such checkpoints run the block-wise one; that
 // of the tables `fp8` belongs to checkpoints of NVIDIA's ModelOpt and takes up to 3.3 times as long
@@ -47,7 +41,30 @@ GemmFormat FormatOfExperts(GemmFormat stored, const MoeProfile& profile) {
   return stored == GemmFormat::kFp8 && blocks ? GemmFormat::kFp8Block : stored;
 }
 
-// The experts of one rank.
+// The experts of one rank, if the device has measurements of their format.
+std::optional<ExpertsModel> MeasuredExperts(const LayerContext& context, const LayerSpec& layer,
+                                            bool whole_experts) {
+  const MoeSpec& moe = layer.moe;
+  if (moe.experts == 0 || context.device.operations.tables.empty()) return std::nullopt;
+  const ModelSpec& model = context.model;
+  const double ranks = context.parallelism.tensor;
+  const ExpertSizes sizes{.hidden = static_cast<double>(moe.latent > 0 ? moe.latent : model.hidden),
+                          .intermediate = static_cast<double>(moe.expert_intermediate),
+                          .experts_per_token = static_cast<double>(moe.experts_per_token),
+                          .experts = static_cast<double>(moe.experts),
+                          .tp_ranks = whole_experts ? 1 : ranks,
+                          .ep_ranks = whole_experts ? ranks : 1};
+  // Experts of vLLM with scales of blocks were measured well.
+  const DType stored = model.formats.experts.value_or(model.weight_dtype);
+  const bool blocks = stored == DType::kFp8Block || stored == DType::kFp8;
+  const GemmFormat format = blocks ? GemmFormat::kFp8Block : FormatOn(context, stored);
+  ExpertsModel experts(context.hardware, sizes, format, context.choices.library,
+                       context.device.operations);
+  if (!experts.measured()) return std::nullopt;
+  return experts;
+}
+
+// Likewise, by the closed form and tables of MoeModel.
 std::optional<MoeModel> ExpertsOf(const LayerContext& context, const LayerSpec& layer,
                                   bool whole_experts) {
   const MoeSpec& moe = layer.moe;
@@ -219,6 +236,14 @@ class LayerProducts {
   std::vector<ProductCurve> products_;
 };
 
+RecurrentShape RecurrentShapeOf(const RecurrentSpec& recurrent, const Parallelism& parallelism) {
+  return {.kind = recurrent.kind,
+          .key_heads = std::max(1, recurrent.key_heads / parallelism.tensor),
+          .key_dim = recurrent.key_dim,
+          .value_heads = recurrent.value_heads / parallelism.tensor,
+          .value_dim = recurrent.value_dim};
+}
+
 std::int64_t QueryWidth(const LayerSpec& layer, std::int64_t tensor) {
   return std::int64_t{layer.query_heads} / tensor * layer.head_dim;
 }
@@ -257,6 +282,7 @@ GemmFormat FormatOf(DType weights) {
     case DType::kInt4Group32:
       return GemmFormat::kInt4;
     case DType::kMxfp4:
+      return GemmFormat::kMxfp4;
     case DType::kNvfp4:
       return GemmFormat::kFp4;
     case DType::kBf16:
@@ -280,24 +306,25 @@ Estimate operator*(double count, const Estimate& one) {
 LayerOperations::LayerOperations(const LayerContext& context, const LayerSpec& layer,
                                  double windowed_share)
     : layer_(layer),
-      hardware_(context.hardware),
       tensor_(context.parallelism.tensor),
       hidden_(context.model.hidden),
       activation_bytes_(ActivationByteSize(context.model)),
-      cache_bytes_(static_cast<double>(ByteSize(context.model.kv_dtype))),
       query_width_(QueryWidth(layer, tensor_)),
       kv_width_(std::int64_t{KvHeadsPerRank(layer, context.parallelism)} * layer.head_dim),
       reductions_((layer.query_heads > 0 || layer.recurrent ? 1 : 0) + (layer.has_mlp() ? 1 : 0)),
       windowed_share_(windowed_share),
       products_(LayerProducts(context, layer).Build()),
+      measured_experts_(
+          MeasuredExperts(context, layer, context.choices.expert_parallel && tensor_ > 1)),
       experts_(ExpertsOf(context, layer, context.choices.expert_parallel && tensor_ > 1)) {
-  if (layer.recurrent || layer.query_heads == 0) return;
+  if (layer.recurrent) {
+    recurrent_.emplace(context.hardware, RecurrentShapeOf(*layer.recurrent, context.parallelism),
+                       context.choices.library, context.device.operations);
+    return;
+  }
+  if (layer.query_heads == 0) return;
   if (layer.latent) {
-    const LatentSpec& latent = *layer.latent;
-    const DType format = context.model.formats.attention.value_or(context.model.weight_dtype);
-    latent_product_.emplace(
-        context.gemm.Curve(layer.query_heads / tensor_ * (latent.nope_dim + latent.value_dim),
-                           latent.kv_rank, FormatOn(context, format)));
+    SetLatent(context);
     return;
   }
   const std::int32_t window = std::max(layer.sliding_window, layer.chunk);
@@ -349,86 +376,61 @@ Estimate LayerOperations::Small(std::int64_t rows, const MemoryBoundModel& memor
   return layer + time(MemoryBoundKernel::kActivation, (layer_.gated_mlp ? 3 : 2) * inner);
 }
 
-// Heads' keys and values are made from the latent vectors, and attended to as those of plain
-// attention.
+void LayerOperations::SetLatent(const LayerContext& context) {
+  const LatentSpec& latent = *layer_.latent;
+  const auto heads = static_cast<std::int32_t>(layer_.query_heads / tensor_);
+  const DType format = context.model.formats.attention.value_or(context.model.weight_dtype);
+  latent_product_.emplace(
+      context.gemm.Curve(std::int64_t{heads} * (latent.nope_dim + latent.value_dim), latent.kv_rank,
+                         FormatOn(context, format)));
+  const LatentSizes sizes{.hidden = static_cast<double>(hidden_),
+                          .query_rank = static_cast<double>(latent.query_rank),
+                          .kv_rank = static_cast<double>(latent.kv_rank),
+                          .rope = static_cast<double>(latent.rope_dim),
+                          .nope = static_cast<double>(latent.nope_dim),
+                          .value = static_cast<double>(latent.value_dim)};
+  const DType cache = context.model.kv_dtype;
+  latent_.emplace(context.hardware,
+                  LatentShape{.sizes = sizes, .heads = heads, .cache_dtype = cache},
+                  context.choices.library, context.device.operations);
+  if (latent.index_heads == 0) return;
+  sparse_.emplace(context.hardware,
+                  SparseShape{.sizes = sizes,
+                              .heads = heads,
+                              .cache_dtype = cache,
+                              .index_heads = latent.index_heads,
+                              .index_dim = latent.index_dim,
+                              .chosen = latent.index_keys},
+                  context.choices.library, context.device.operations);
+}
+
+// Keys and values of all heads are made from the latent vectors, and attended to as those of plain
+// attention; with an index, chosen latent vectors themselves.
 Estimate LayerOperations::LatentChunks(const ContextAttention& chunks) const {
   if (chunks.chunks == 0) return {};
-  const LatentSpec& latent = *layer_.latent;
-  const double heads = static_cast<double>(layer_.query_heads / tensor_);
-  const double widths = latent.nope_dim + latent.rope_dim + latent.value_dim;
-  double pairs = chunks.pairs;
-  double index = 0;
-  const double peak = hardware_.peak_bf16_flops * hardware_.attention_flops_fraction;
-  if (latent.index_heads > 0) {
-    pairs = std::min(pairs, chunks.tokens * latent.index_keys);
-    if (latent.owns_index()) {
-      const double fp8 = std::max(hardware_.peak_fp8_flops, hardware_.peak_bf16_flops);
-      index = 2 * chunks.pairs * latent.index_heads * latent.index_dim /
-              (fp8 * hardware_.attention_flops_fraction);
-    }
+  if (sparse_) {
+    const Estimate attention = sparse_->Attention(chunks);
+    return layer_.latent->reuses_index ? attention : sparse_->Index(chunks) + attention;
   }
-  const double seconds = 2 * pairs * heads * widths / peak + hardware_.attention_latency_s + index;
   const auto rows = std::max<std::int64_t>(1, std::llround(chunks.context_tokens));
-  return (*latent_product_)(rows) + Unmeasured(seconds);
+  return (*latent_product_)(rows) + (*latent_)(chunks);
 }
 
 // Each head's query attends to the latent vectors themselves, which all heads read together.
 Estimate LayerOperations::LatentDecodes(const GenerationAttention& decodes) const {
   if (decodes.requests == 0) return {};
-  const LatentSpec& latent = *layer_.latent;
-  const double heads = static_cast<double>(layer_.query_heads / tensor_);
-  const double bandwidth =
-      hardware_.memory_bandwidth_bytes_per_s * hardware_.attention_bandwidth_fraction;
-  const double peak = hardware_.peak_bf16_flops * hardware_.attention_flops_fraction;
-  const double cached = latent.kv_rank + latent.rope_dim;
-  double keys = decodes.context_tokens;
-  double index = 0;
-  if (latent.index_heads > 0) {
-    if (latent.owns_index()) {
-      constexpr double kScaleBytes = 4;
-      index = keys * (latent.index_dim + kScaleBytes) / bandwidth + hardware_.attention_latency_s;
-    }
-    keys = std::min(keys, decodes.requests * latent.index_keys);
-  }
-  const double attention = std::max(2 * keys * heads * (cached + latent.kv_rank) / peak,
-                                    keys * cached * cache_bytes_ / bandwidth);
-  const double projections = heads * latent.kv_rank * (latent.nope_dim + latent.value_dim);
-  const double batched =
-      std::max(2 * decodes.requests * projections / peak, 2 * projections / bandwidth);
-  constexpr double kKernels = 3;
-  return Unmeasured(attention + batched + index + kKernels * hardware_.attention_latency_s);
-}
-
-// Chunks of kRecurrentChunk tokens, each like attention within, and a product with the state.
-Estimate LayerOperations::RecurrentChunks(const ContextAttention& chunks) const {
-  if (chunks.chunks == 0) return {};
-  const RecurrentSpec& r = *layer_.recurrent;
-  const double heads = static_cast<double>(r.value_heads / tensor_);
-  const double flops =
-      4 * chunks.tokens * heads * (kRecurrentChunk * r.value_dim + 1.0 * r.key_dim * r.value_dim);
-  const double peak = hardware_.peak_bf16_flops * hardware_.attention_flops_fraction;
-  constexpr double kKernels = 4;
-  return Unmeasured(flops / peak + kKernels * hardware_.attention_latency_s);
-}
-
-// The state is read and written.
-Estimate LayerOperations::RecurrentDecodes(const GenerationAttention& decodes) const {
-  if (decodes.requests == 0) return {};
-  const RecurrentSpec& r = *layer_.recurrent;
-  const double heads = static_cast<double>(r.value_heads / tensor_);
-  const double state = heads * r.key_dim * r.value_dim * r.state_value_bytes;
-  const double bandwidth =
-      hardware_.memory_bandwidth_bytes_per_s * hardware_.attention_bandwidth_fraction;
-  constexpr double kKernels = 2;
-  return Unmeasured(2 * decodes.requests * state / bandwidth +
-                    kKernels * hardware_.attention_latency_s);
+  const Estimate products = latent_->AbsorbedProducts(decodes.requests);
+  if (!sparse_) return products + (*latent_)(decodes);
+  const Estimate attention = products + sparse_->Attention(decodes);
+  return layer_.latent->reuses_index ? attention : sparse_->Index(decodes) + attention;
 }
 
 template <bool kSpread>
 LayerOperations::Attention LayerOperations::AttentionOf(const StepLoad& load, double layers,
                                                         Batches& batches) const {
   if (layer_.recurrent) {
-    return {layers * RecurrentChunks(load.chunks), layers * RecurrentDecodes(load.decodes)};
+    return {layers * recurrent_->Context(load.chunks.chunks, load.chunks.tokens),
+            layers * recurrent_->Generation(load.decodes.requests)};
   }
   if (layer_.latent) {
     return {layers * LatentChunks(load.chunks), layers * LatentDecodes(load.decodes)};

@@ -17,9 +17,13 @@
 #include "core/model_spec.h"
 #include "sim/devices/operations/attention_model.h"
 #include "sim/devices/operations/device_profile.h"
+#include "sim/devices/operations/experts_model.h"
 #include "sim/devices/operations/gemm_model.h"
+#include "sim/devices/operations/latent_attention_model.h"
 #include "sim/devices/operations/memory_bound_model.h"
 #include "sim/devices/operations/moe_model.h"
+#include "sim/devices/operations/recurrent_model.h"
+#include "sim/devices/operations/sparse_attention_model.h"
 #include "sim/devices/product_curve.h"
 
 namespace twin::sim {
@@ -67,7 +71,9 @@ class LayerOperations {
 
   // Seconds of one layer in isolation. REQUIRES: rows >= 1; for Experts(), has_experts().
   [[nodiscard]] Estimate Gemms(std::int64_t rows) const;  // 0 seconds without products
-  [[nodiscard]] Estimate Experts(std::int64_t rows) const { return (*experts_)(rows); }
+  [[nodiscard]] Estimate Experts(std::int64_t rows) const {
+    return measured_experts_ ? (*measured_experts_)(static_cast<double>(rows)) : (*experts_)(rows);
+  }
   [[nodiscard]] Estimate Small(std::int64_t rows, const MemoryBoundModel& memory_bound) const;
 
   [[nodiscard]] bool has_experts() const { return experts_.has_value(); }
@@ -92,13 +98,11 @@ class LayerOperations {
   [[nodiscard]] Attention AttentionOf(const StepLoad& load, double layers, Batches& batches) const;
 
  private:
+  void SetLatent(const LayerContext& context);
   [[nodiscard]] Estimate LatentChunks(const ContextAttention& chunks) const;
   [[nodiscard]] Estimate LatentDecodes(const GenerationAttention& decodes) const;
-  [[nodiscard]] Estimate RecurrentChunks(const ContextAttention& chunks) const;
-  [[nodiscard]] Estimate RecurrentDecodes(const GenerationAttention& decodes) const;
 
   LayerSpec layer_;
-  HardwareSpec hardware_;
   std::int64_t tensor_;
   std::int64_t hidden_;
   std::int64_t activation_bytes_;
@@ -109,8 +113,12 @@ class LayerOperations {
   double windowed_share_;
   std::vector<ProductCurve> products_;
   std::optional<ProductCurve> latent_product_;  // from latent vectors to heads' keys and values
-  std::optional<MoeModel> experts_;
-  std::optional<AttentionModel> attention_;           // of layers over all cached keys
+  std::optional<LatentAttentionModel> latent_;
+  std::optional<SparseAttentionModel> sparse_;  // of latent attention with an index
+  std::optional<RecurrentModel> recurrent_;
+  std::optional<ExpertsModel> measured_experts_;
+  std::optional<MoeModel> experts_;          // where there are no measurements of measured_experts_
+  std::optional<AttentionModel> attention_;  // of layers over all cached keys
   std::optional<AttentionModel> windowed_attention_;  // of layers with a sliding window
 };
 

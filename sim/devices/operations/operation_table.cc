@@ -105,7 +105,7 @@ OperationRow ParseOperationRow(std::string_view text, const OperationGrid& grid)
   OperationRow row{ShapeOfRow(text), {}};
   const std::size_t words = grid.first.size() * grid.second.size();
   const std::size_t count = grid.third.size();
-  row.log_ratios.assign(words * count, kNotMeasured);
+  row.log_ratios.assign(words * count, kNoMeasurement);
   std::string_view rest = text.substr(text.find(':') + 1);
   if (!rest.empty()) rest.remove_prefix(1);
   for (std::size_t word = 0; !rest.empty(); ++word) {

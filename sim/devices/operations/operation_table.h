@@ -18,7 +18,7 @@
 
 namespace twin::sim {
 
-inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kNoMeasurement = std::numeric_limits<double>::quiet_NaN();
 
 struct OperationRow {
   std::vector<double> shape;

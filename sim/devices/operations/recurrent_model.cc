@@ -26,6 +26,7 @@ const OperationKind& KindOfRecurrent(RecurrentKind kind) {
 std::vector<double> SizesOf(const RecurrentShape& shape) {
   switch (shape.kind) {
     case RecurrentKind::kGatedDelta:
+    case RecurrentKind::kLightning:
       return {static_cast<double>(shape.key_heads), static_cast<double>(shape.value_heads)};
     case RecurrentKind::kKimiDelta:
       return {static_cast<double>(shape.key_heads)};

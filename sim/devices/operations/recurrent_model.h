@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/hardware_spec.h"
+#include "core/layer_spec.h"
 #include "sim/devices/operations/estimate.h"
 #include "sim/devices/operations/kernel_library.h"
 #include "sim/devices/operations/measured_operation.h"
@@ -17,10 +18,8 @@
 
 namespace twin::sim {
 
-enum class RecurrentKind : std::uint8_t { kGatedDelta, kKimiDelta, kMamba2 };
-
-// Sizes of one rank. Mamba-2: key_heads are groups, key_dim is the size of a state, value_heads are
-// heads.
+// Sizes of one rank. Lightning attention takes the kernels of gated delta nets. Mamba-2: key_heads
+// are groups, key_dim is the size of a state, value_heads are heads.
 struct RecurrentShape {
   RecurrentKind kind = RecurrentKind::kGatedDelta;
   std::int32_t key_heads = 0;

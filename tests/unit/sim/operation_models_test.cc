@@ -112,7 +112,7 @@ TEST(SparseAttentionModelTest, TheIndexReadsAllKeysAndTheAttentionTheChosen) {
 OperationGrid SmallGrid() { return {{1}, {1, 8}, {128, 256, 512}}; }
 
 TEST(OperationTableTest, ARowKeepsItsRatiosAndItsGaps) {
-  const OperationRow row{{16}, {0.25, kNotMeasured, -0.125, 0.5, 0.5, kNotMeasured}};
+  const OperationRow row{{16}, {0.25, kNoMeasurement, -0.125, 0.5, 0.5, kNoMeasurement}};
   const OperationRow read = ParseOperationRow(PrintOperationRow(row, SmallGrid()), SmallGrid());
   EXPECT_EQ(read.shape, row.shape);
   for (std::size_t i = 0; i < row.log_ratios.size(); ++i) {
@@ -125,7 +125,7 @@ TEST(OperationTableTest, ARowKeepsItsRatiosAndItsGaps) {
 }
 
 TEST(OperationTableTest, CallsBetweenThoseMeasuredAreInterpolated) {
-  const OperationSurface surface(SmallGrid(), {0, 0.2, 0.4, 1, 1.2, kNotMeasured});
+  const OperationSurface surface(SmallGrid(), {0, 0.2, 0.4, 1, 1.2, kNoMeasurement});
   EXPECT_DOUBLE_EQ(surface.At(1, 1, 256), 0.2);
   EXPECT_NEAR(surface.At(1, 1, 181), 0.1, 0.002);
   EXPECT_DOUBLE_EQ(surface.At(1, 8, 512), 1.2);  // the nearest call that was measured
