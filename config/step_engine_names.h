@@ -16,7 +16,8 @@ inline constexpr EnumNames<sim::StepEngine> kStepEngineNames = {
     {"v1_sync", sim::StepEngine::kV1Sync},
     {"v0", sim::StepEngine::kV0},
     {"tgis", sim::StepEngine::kTgis},
-    {"twinserve", sim::StepEngine::kTwinserve}};
+    {"twinserve", sim::StepEngine::kTwinserve},
+    {"trtllm", sim::StepEngine::kTrtllm}};
 
 // All names but from_policy, for callers without a policy.
 inline std::vector<std::pair<std::string, sim::StepEngine>> StepEnginesWithoutPolicy() {

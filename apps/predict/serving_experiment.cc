@@ -24,7 +24,9 @@ namespace twin::run {
 namespace {
 
 constexpr std::int64_t kRequestsPerUser = 10;
-constexpr std::int64_t kTokensMax = 1 << 24;
+constexpr std::int64_t kSettingMax = 1 << 24;
+// Outputs without a range are spread by this part of their length to both sides.
+constexpr std::int64_t kOutputSpreadPart = 10;
 
 [[noreturn]] void Refuse(std::string_view where, const std::string& what) {
   throw InputError(InputError::Kind::kData, std::string(where), what);
@@ -174,7 +176,7 @@ bool SwitchOf(std::string_view flag, const std::string& text) {
 std::string ValueOf(const Setting& setting, const std::string& text) {
   switch (setting.meaning) {
     case Meaning::kCount:
-      return std::to_string(WholeNumber(setting.flag, text, -1, kTokensMax));
+      return std::to_string(WholeNumber(setting.flag, text, -1, kSettingMax));
     case Meaning::kShare:
       return ShortestText(NumberAbove0(setting.flag, text, 1));
     case Meaning::kFactor:
@@ -257,11 +259,25 @@ struct LengthRange {
   [[nodiscard]] double mean() const { return static_cast<double>(low + high) / 2; }
 };
 
-LengthRange LengthsOf(const ServingRow& row, std::string_view column) {
-  const std::int64_t nominal = row.RequiredCount(column);
+LengthRange PromptsOf(const ServingRow& row) {
+  const std::int64_t nominal = row.RequiredCount("isl");
   const double ratio = row.Share("range_ratio").value_or(1);
   const auto low = static_cast<std::int64_t>(ratio * static_cast<double>(nominal));
   return {std::max<std::int64_t>(low, 1), nominal};
+}
+
+// Without a range, users whose outputs all have one length would stay in lockstep: whoever begins
+// together ends together, and all prompts come at once. Measured loops do not, because clients and
+// servers take requests one after the other. A spread of the outputs about the nominal length
+// mixes the users in the same way; the mean stays. `context`: the longest request.
+LengthRange OutputsOf(const ServingRow& row, std::int64_t context) {
+  const std::int64_t nominal = row.RequiredCount("osl");
+  const std::int64_t room = std::max<std::int64_t>(context - PromptsOf(row).high - nominal, 0);
+  const std::int64_t spread =
+      row.Has("range_ratio") ? 0 : std::min(nominal / kOutputSpreadPart, room);
+  const double ratio = row.Share("range_ratio").value_or(1);
+  const auto low = static_cast<std::int64_t>(ratio * static_cast<double>(nominal));
+  return {std::max<std::int64_t>(low - spread, 1), nominal + spread};
 }
 
 class ChangeList {
@@ -320,7 +336,28 @@ std::set<std::string> SetServerSettings(const ServingRow& row, const EngineSetti
   return unused;
 }
 
-void SetLoad(const ServingRow& row, ChangeList& list) {
+// Returns the longest request. A server that is told a longer context than the model's serves it
+// all the same.
+std::int64_t SetContext(const ServingRow& row, ChangeList& list) {
+  const std::int64_t longest = row.RequiredCount("isl") + row.RequiredCount("osl");
+  const std::int64_t positions = ReadNamedShape(row.Text("model"), true).max_position;
+  const std::optional<std::int64_t> told = row.Count("max_len", 1);
+  if (told && *told < longest) {
+    Refuse("max_len", fmt::format("is {}, below isl + osl = {}", *told, longest));
+  }
+  if (!told && positions > 0 && longest > positions) {
+    Refuse("isl", fmt::format("isl + osl = {} is above the model's {} positions; allowed: with "
+                              "max_len",
+                              longest, positions));
+  }
+  if (told && positions > 0 && *told > positions) {
+    list.Set("system.model_shape.max_position", std::to_string(*told));
+  }
+  return told ? *told : positions > 0 ? positions : kSettingMax;
+}
+
+void SetLoad(const ServingRow& row, std::int64_t context, ServingExperiment& made,
+             ChangeList& list) {
   const std::int64_t users = row.RequiredCount("concurrency");
   const std::int64_t requests = row.Count("requests", 1).value_or(kRequestsPerUser * users);
   list.Set("workload.requests", std::to_string(requests));
@@ -334,26 +371,10 @@ void SetLoad(const ServingRow& row, ChangeList& list) {
       list.Set(path, fmt::format("{{ kind: uniform min: {} max: {} }}", lengths.low, lengths.high));
     }
   };
-  set_lengths("prompt", LengthsOf(row, "isl"));
-  set_lengths("output", LengthsOf(row, "osl"));
-}
-
-// A server that is told a longer context than the model's serves it all the same.
-void SetContext(const ServingRow& row, ChangeList& list) {
-  const std::int64_t longest = row.RequiredCount("isl") + row.RequiredCount("osl");
-  const std::int64_t positions = ReadNamedShape(row.Text("model"), true).max_position;
-  const std::optional<std::int64_t> told = row.Count("max_len", 1);
-  if (told && *told < longest) {
-    Refuse("max_len", fmt::format("is {}, below isl + osl = {}", *told, longest));
-  }
-  if (positions <= 0) return;
-  if (told && *told > positions) {
-    list.Set("system.model_shape.max_position", std::to_string(*told));
-  } else if (longest > positions) {
-    Refuse("isl", fmt::format("isl + osl = {} is above the model's {} positions; allowed: with "
-                              "max_len",
-                              longest, positions));
-  }
+  const LengthRange outputs = OutputsOf(row, context);
+  made.output_tokens = outputs.mean();
+  set_lengths("prompt", PromptsOf(row));
+  set_lengths("output", outputs);
 }
 
 }  // namespace
@@ -363,15 +384,14 @@ ServingExperiment ExperimentOfRow(const ServingRow& row, std::uint64_t seed,
   RequireSimulated(row);
   ServingExperiment made;
   made.devices = DevicesOf(row);
-  made.output_tokens = LengthsOf(row, "osl").mean();
   const EngineSettings& engine = EngineOf(row);
   ChangeList list;
   list.SetName("name", row.Text("id"));
   list.Set("seed", std::to_string(seed));
   SetSystem(row, engine, list);
-  SetContext(row, list);
+  const std::int64_t context = SetContext(row, list);
   made.unused = SetServerSettings(row, engine, list);
-  SetLoad(row, list);
+  SetLoad(row, context, made, list);
   ExperimentTemplate text = ExperimentTemplate::FromText("", row.Text("id"));
   const std::filesystem::path folder = std::filesystem::current_path();
   text.Change(list.changes(), folder);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "apps/predict/predict_operations.h"
+#include "apps/predict/predict_serving.h"
 #include "apps/predict/predict_steps.h"
 #include "apps/python/bindings.h"
 #include "apps/python/reporting_control.h"
@@ -83,9 +85,23 @@ nb::tuple PredictSteps(const std::string& in, const std::string& out,
   return control.Reports();
 }
 
+// Returns the reports.
+nb::tuple PredictServing(const std::string& in, const std::string& out, std::uint64_t seed,
+                         const std::vector<std::string>& changes, int jobs,
+                         const nb::object& progress) {
+  ReportingControl control;
+  run::ServingOptions options{.seed = seed, .changes = changes, .jobs = jobs, .experiments = {}};
+  RunInBackground(control, progress, false, [&] {
+    run::PredictServing({in, out}, options, control);
+  });
+  return control.Reports();
+}
+
 }  // namespace
 
 void BindPredictions(nb::module_& module) {
+  module.def("predict_serving", &PredictServing, nb::arg("in_path"), nb::arg("out_path"),
+             nb::arg("seed"), nb::arg("overrides"), nb::arg("jobs"), nb::arg("progress").none());
   module.def("predict_operations", &PredictOperations, nb::arg("in_path"), nb::arg("out_path"),
              nb::arg("hardware"), nb::arg("operation"), nb::arg("profile"));
   module.def(

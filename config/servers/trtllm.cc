@@ -30,7 +30,7 @@ void FillTrtllm(const ServerPreset& /*preset*/, const ServerVersion& /*version*/
 std::optional<ServerHost> FindTrtllmHost(const ServerMachine& /*machine*/,
                                          const proto::Policy& policy) {
   if (!policy.has_trtllm()) return std::nullopt;
-  return ServerHost{"v1_async", 512, true};
+  return ServerHost{"trtllm", 512, true};
 }
 
 std::optional<PositionRule> FindTrtllmPositions(std::string_view policy,

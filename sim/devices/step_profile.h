@@ -94,6 +94,7 @@ enum class StepEngine : std::uint8_t {
   kV0,          // a slow host; prompts apart from decodes
   kTgis,        // no chunks, static shapes, a slow host
   kTwinserve,   // the executor of this program on a GPU (exec/cuda)
+  kTrtllm,      // like kV1Async, but graphs hold decodes alone, and prompts launch slowly
 };
 
 // True if the engine is like the one whose steps were recorded: V1 with asynchronous scheduling.
@@ -107,7 +108,7 @@ StepTerms DocumentedStepTerms(std::string_view hardware, StepEngine engine);
 
 // The documented terms with the terms of the profile laid over them. A GPU whose profile has none
 // gets the terms that were fitted to another kind of GPU, with wide spreads. Engines other than
-// kV1Async keep their own terms of the host.
+// kV1Async keep their own terms of the host; kTrtllm keeps only its layer_launch_s.
 StepTerms StepTermsFor(std::string_view hardware, StepEngine engine, const StepProfile& fitted);
 
 // Defaults for the largest captured size.

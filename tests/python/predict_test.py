@@ -1,4 +1,4 @@
-"""twinserve.predict_operations and predict_steps against the command line."""
+"""twinserve.predict_operations, predict_steps and predict_serving against the command line."""
 import pandas as pd
 import pytest
 import twinserve
@@ -27,6 +27,18 @@ def test_steps_equal_the_command_line(tmp_path, command_line):
     predicted = twinserve.predict_steps(STEPS, "h100-sxm", "llama-3-8b", tensor=2)
     expected = read_csv(tmp_path / "out.csv")
     pd.testing.assert_frame_equal(predicted, expected, check_exact=True)
+
+
+def test_deployments_equal_the_command_line(tmp_path, command_line):
+    table = pd.DataFrame({"id": ["a", "b"], "model": ["llama-3.1-8b", "no-such"], "engine": "vllm",
+                          "device": "h100-sxm", "isl": 512, "osl": 64, "concurrency": 4, "tp": 1})
+    table.to_csv(tmp_path / "in.csv", index=False)
+    command_line("predict", "serving", "--in", tmp_path / "in.csv", "--out", tmp_path / "out.csv")
+    expected = read_csv(tmp_path / "out.csv").drop(columns="input")
+    predicted = twinserve.predict_serving(table, jobs=1)
+    pd.testing.assert_frame_equal(predicted, expected, check_exact=True)
+    assert predicted["ttft_ms"][0] > predicted["tpot_ms"][0] > 0
+    assert "no-such" in predicted["refused"][1]
 
 
 def test_numbers_of_a_table_stay_as_they_were_written():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twinserve.comparison import Comparison, compare
     from twinserve.experiment import Replay, Run, RunWarning, load, replay, resolve, run
     from twinserve.policy import Policy
-    from twinserve.prediction import predict_operations, predict_steps
+    from twinserve.prediction import predict_operations, predict_serving, predict_steps
     from twinserve.recommendation import Recommendation, recommend
     from twinserve.study import capacity, sweep
     from twinserve.traces import read_trace, write_trace
@@ -37,8 +37,9 @@ InvariantViolation.__doc__ = "A policy broke an invariant of the engine (docs/IN
 
 __all__ = [
     "Comparison", "InputError", "InvariantViolation", "Policy", "PolicyError", "Recommendation",
-    "Replay", "Request", "Run", "RunWarning", "Step", "capacity", "compare", "load", "predict_operations",
-    "predict_steps", "read_trace", "recommend", "replay", "resolve", "run", "sweep", "write_trace",
+    "Replay", "Request", "Run", "RunWarning", "Step", "capacity", "compare", "load",
+    "predict_operations", "predict_serving", "predict_steps", "read_trace", "recommend", "replay",
+    "resolve", "run", "sweep", "write_trace",
 ]
 
 # Loaded on use: pandas, which tables need, takes half a second.
@@ -47,7 +48,7 @@ _NAMES = {
     "comparison": ("Comparison", "compare"),
     "experiment": ("Replay", "Run", "RunWarning", "load", "replay", "resolve", "run"),
     "policy": ("Policy",),
-    "prediction": ("predict_operations", "predict_steps"),
+    "prediction": ("predict_operations", "predict_serving", "predict_steps"),
     "recommendation": ("Recommendation", "recommend"),
     "study": ("capacity", "sweep"),
     "traces": ("read_trace", "write_trace"),

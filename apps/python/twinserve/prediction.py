@@ -1,10 +1,10 @@
-"""How long operations and steps take on a device."""
+"""How long operations, steps and the requests of deployments take."""
 from __future__ import annotations
 
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from twinserve import _extras, _native
@@ -49,7 +49,7 @@ def predict_steps(table: Table, hardware: str, model: str, *, tensor: int = 1, p
     hardware  name of a data sheet ("h100-sxm") or a file
     model     name of a model ("llama-3-8b")
     tensor, pipeline  ranks of tensor parallelism, pipeline stages
-    engine    how the host prepares steps: v1_async, v1_sync, v0, tgis or twinserve
+    engine    how the host prepares steps: v1_async, v1_sync, v0, tgis, twinserve or trtllm
     profile   a folder that replaces the built-in profile of the device
 
     Returns the table with predicted_us, predicted_low_us and predicted_high_us, microseconds; low
@@ -59,6 +59,28 @@ def predict_steps(table: Table, hardware: str, model: str, *, tensor: int = 1, p
         source, target, hardware, model, tensor, pipeline, engine, os.fspath(profile)))
     report(reports)
     return frame
+
+
+def predict_serving(table: Table, *, overrides: Sequence[str] = (), seed: int = 1,
+                    jobs: int | None = None,
+                    progress: Callable[[str, int, int], None] | None = None) -> pd.DataFrame:
+    """Predicts the mean latencies of deployments under closed-loop load, one simulation per row.
+
+    table      DataFrame or CSV file, one deployment per row: id, model, engine, device, isl, osl,
+               concurrency, tp; optional version, weights, kv, range_ratio and the settings of the
+               server (docs/deployments.md)
+    overrides  changes to every experiment, as the command line's --set takes them
+    seed       of every simulation
+    jobs       rows at a time; default: one per core
+    progress   called as progress(what, done, total) about 20 times a second
+
+    Returns one row per deployment: id, ttft_ms, tpot_ms, output_tokens_per_s, devices, refused (why
+    a row has no prediction). Raises InputError for a table without its columns.
+    """
+    frame, reports = _predict(table, lambda source, target: _native.predict_serving(
+        source, target, seed, list(overrides), jobs or 0, progress))
+    report(reports)
+    return frame.drop(columns="input")
 
 
 def _predict(table: Table, predict: Callable[[str, str], Reports]) -> tuple[pd.DataFrame, Reports]:

@@ -250,6 +250,16 @@ TEST(ProfileCostTest, AGpuWithoutRecordedStepsTakesTheTermsOfAnother) {
             DocumentedStepTerms("cpu-generic", StepEngine::kV1Async));
 }
 
+// TensorRT-LLM's host launches the 80 layers of a 70B model in 80 x 0.6 = 48 ms, however short the
+// prompt is; the recorded terms of the device hold otherwise.
+TEST(ProfileCostTest, TrtllmLaunchesPromptsSlowly) {
+  const StepTerms terms = StepTermsFor("l40s", StepEngine::kTrtllm, {});
+  EXPECT_EQ(terms.layer_launch_s, (StepTerm{0.6e-3, 0.3}));
+  StepTerms others = StepTermsFor("l40s", StepEngine::kV1Async, {});
+  others.layer_launch_s = terms.layer_launch_s;
+  EXPECT_EQ(terms, others);
+}
+
 TEST(ProfileCostTest, IntervalsHoldTheMedian) {
   const StepInterval interval = Cost().model().Interval(Chunk(2000, 4).totals, 0.5, 0);
   EXPECT_LT(interval.low, interval.seconds);
