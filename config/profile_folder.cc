@@ -114,6 +114,30 @@ std::string_view StemOf(ProfilePart part) {
   return FileName(part).substr(0, FileName(part).find('.'));
 }
 
+// Reads a part of an embedded profile; false if it has none.
+bool ReadPart(std::string_view hardware, ProfilePart part, sim::DeviceProfile& profile) {
+  for (const EmbeddedFile& file : ProfileMessages()) {
+    if (file.folder != hardware || !file.name.starts_with(StemOf(part))) continue;
+    WithPart(part, [&]<class Message>(auto member) {
+      Message message;
+      CHECK(message.ParseFromArray(file.bytes.data(), static_cast<int>(file.bytes.size())));
+      BindPart(message, profile.*member);
+    });
+    return true;
+  }
+  return false;
+}
+
+// A device that nobody measured, or not all of it, and a measured one of the same or the nearest
+// architecture. Tables hold ratios to closed forms, which the own data sheet scales.
+struct Neighbour {
+  std::string_view hardware;
+  std::string_view measured;
+  bool all = true;  // else operations.textproto alone
+};
+constexpr Neighbour kNeighbours[] = {
+    {"b300", "b200"}, {"gb300", "gb200"}, {"rtx-pro-6000-server", "l40s", false}};
+
 }  // namespace
 
 std::string_view FileName(ProfilePart part) {
@@ -140,16 +164,13 @@ std::string_view FileName(ProfilePart part) {
 sim::DeviceProfile ProfilePreset(std::string_view hardware,
                                  std::initializer_list<ProfilePart> parts) {
   sim::DeviceProfile profile;
-  for (const EmbeddedFile& file : ProfileMessages()) {
-    if (file.folder != hardware) continue;
-    for (const ProfilePart part : parts) {
-      if (!file.name.starts_with(StemOf(part))) continue;
-      WithPart(part, [&]<class Message>(auto member) {
-        Message message;
-        CHECK(message.ParseFromArray(file.bytes.data(), static_cast<int>(file.bytes.size())));
-        BindPart(message, profile.*member);
-      });
-    }
+  for (const ProfilePart part : parts) {
+    if (ReadPart(hardware, part, profile)) continue;
+    const Neighbour* const near = std::ranges::find(kNeighbours, hardware, &Neighbour::hardware);
+    if (near == std::end(kNeighbours)) continue;
+    const bool of_steps = part == ProfilePart::kSteps || part == ProfilePart::kBoundary;
+    const bool borrowed = part == ProfilePart::kOperations || (near->all && !of_steps);
+    if (borrowed) ReadPart(near->measured, part, profile);
   }
   return profile;
 }

@@ -95,10 +95,12 @@ MeasuredOperation::MeasuredOperation(const HardwareSpec& hardware, const Operati
 const OperationTable* MeasuredOperation::Best(const OperationProfile& profile,
                                               KernelLibrary library) const {
   const OperationTable* best = nullptr;
-  std::tuple<int, bool, bool> best_rank;
+  std::tuple<int, std::ptrdiff_t, bool, bool> best_rank;
   for (const OperationTable& table : profile.tables) {
     if (table.kind != kind_->name) continue;
-    const std::tuple rank{CommonWords(table.variant, variant_), table.library == library,
+    const std::ptrdiff_t common =
+        std::ranges::mismatch(variant_, table.variant).in1 - variant_.begin();
+    const std::tuple rank{CommonWords(table.variant, variant_), common, table.library == library,
                           HasShape(table, shape_)};
     if (best != nullptr && rank <= best_rank) continue;
     best = &table;

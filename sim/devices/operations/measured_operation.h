@@ -2,9 +2,9 @@
 // times the correction of the measured table that resembles it most.
 //
 // Among the tables of the kind, the one counts whose variant begins with the most words of the
-// wanted one; among equals the wanted library's, then one that measured the shape, then the first.
-// Shapes that were not measured take a mean of the measured surfaces, weighted by kriging
-// (kriging.h).
+// wanted one, and with the most letters of the next word; among equals the wanted library's, then
+// one that measured the shape, then the first. Shapes that were not measured take a mean of the
+// measured surfaces, weighted by kriging (kriging.h).
 #pragma once
 
 #include <span>

@@ -79,7 +79,7 @@ TEST(LatentAttentionModelTest, WithoutATableTheClosedFormCounts) {
       model(ContextAttention{
                 .chunks = 1, .tokens = 8192, .context_tokens = 8192, .pairs = 8192.0 * 8193 / 2})
           .seconds,
-      2.749e-3, 1e-4);
+      std::hypot(2.749e-3, 1.342e-3), 1e-6);
   EXPECT_GT(model.AbsorbedProducts(64).seconds, 2 * 2 * 128.0 * 512 * 128 / 1e12);
 }
 
@@ -119,7 +119,7 @@ TEST(OperationTableTest, ARowKeepsItsRatiosAndItsGaps) {
     if (std::isnan(row.log_ratios[i])) {
       EXPECT_TRUE(std::isnan(read.log_ratios[i])) << i;
     } else {
-      EXPECT_NEAR(read.log_ratios[i], row.log_ratios[i], 0.01) << i;
+      EXPECT_NEAR(read.log_ratios[i], row.log_ratios[i], 0.02) << i;
     }
   }
 }
@@ -167,15 +167,15 @@ TEST(MeasuredOperationTest, TheTableOfTheLibraryCorrectsTheClosedForm) {
   };
   const OperationForm form(IdealHardware(), OperationCoefficients{});
   const double closed = form.Seconds(LatentGenerationWork(kR1, 8, 1, 1024, 1));
-  EXPECT_NEAR(seconds(KernelLibrary::kSglang, 8, "fp8").seconds, 2 * closed, 0.02 * closed);
-  EXPECT_NEAR(seconds(KernelLibrary::kTrtllm, 8, "fp8").seconds, 4 * closed, 0.04 * closed);
+  EXPECT_NEAR(seconds(KernelLibrary::kSglang, 8, "fp8").seconds, 2 * closed, 0.1 * closed);
+  EXPECT_NEAR(seconds(KernelLibrary::kTrtllm, 8, "fp8").seconds, 4 * closed, 0.2 * closed);
   // Heads between those measured, with a wider interval.
   const double between = form.Seconds(LatentGenerationWork(kR1, 16, 1, 1024, 1));
-  EXPECT_NEAR(seconds(KernelLibrary::kSglang, 16, "fp8").seconds, 2 * between, 0.02 * between);
+  EXPECT_NEAR(seconds(KernelLibrary::kSglang, 16, "fp8").seconds, 2 * between, 0.1 * between);
   EXPECT_GT(seconds(KernelLibrary::kSglang, 16, "fp8").log_sd,
             seconds(KernelLibrary::kSglang, 8, "fp8").log_sd);
   // A library without a table takes another's.
-  EXPECT_NEAR(seconds(KernelLibrary::kVllm, 8, "fp8").seconds, 2 * closed, 0.02 * closed);
+  EXPECT_NEAR(seconds(KernelLibrary::kVllm, 8, "fp8").seconds, 2 * closed, 0.1 * closed);
 }
 
 TEST(MeasuredOperationTest, ProfilesWithUnknownKindsOrGridsAreRefused) {
