@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/models/config_fields.h"
+#include "config/models/layered_config.h"
 #include "config/models/named_model.h"
 #include "config/models/stored_weights.h"
 #include "core/files/input_file.h"
@@ -267,15 +268,36 @@ ModelConfig ReadOpt(const ConfigFields& config, const ModelFamily& family) {
   return model;
 }
 
-ModelConfig ReadFamily(const ConfigFields& config) {
+void ReadEndTokens(const ConfigFields& config, const ModelFamily* family, ModelConfig& model) {
+  if (config.Has("eos_token_id")) {
+    model.end_tokens = config.TokenIds("eos_token_id");
+  } else if (family != nullptr && family->end_token && !config.IsNull("eos_token_id")) {
+    model.end_tokens = {*family->end_token};
+  }
+}
+
+ModelConfig ReadLayered(const ConfigFields& config, const ConfigFields& outer,
+                        const std::string& type) {
+  ModelConfig model;
+  model.model_type = type;
+  model.shape = ReadLayeredModel(config, outer, type);
+  ReadEndTokens(config, nullptr, model);
+  return model;
+}
+
+ModelConfig ReadFamily(const ConfigFields& config, const ConfigFields& outer) {
   const auto type = config.Text("model_type");
   if (!type) {
     config.Refuse("model_type is missing, must be one of " + ModelFamilyNames());
   }
+  if (IsLayeredFamily(*type)) return ReadLayered(config, outer, *type);
+  if (const auto why = WhyFamilyRefused(*type); !why.empty()) {
+    config.Refuse(fmt::format("model_type {} is refused: {}", *type, why));
+  }
   const ModelFamily* const family = FindModelFamily(*type);
   if (family == nullptr) {
-    config.Refuse(fmt::format("unknown model_type '{}', must be one of {}", Printable(*type),
-                              ModelFamilyNames()));
+    config.Refuse(fmt::format("unknown model_type '{}', must be one of {}, {}", Printable(*type),
+                              ModelFamilyNames(), LayeredFamilyNames()));
   }
   ModelConfig model = *type == "gpt2"  ? ReadGpt2(config, *family)
                       : *type == "opt" ? ReadOpt(config, *family)
@@ -284,11 +306,7 @@ ModelConfig ReadFamily(const ConfigFields& config) {
   model.naming = family->naming;
   model.activation = ReadActivation(config, *family);
   model.shape.tied_embeddings = config.Flag("tie_word_embeddings", family->tied_embeddings);
-  if (config.Has("eos_token_id")) {
-    model.end_tokens = config.TokenIds("eos_token_id");
-  } else if (family->end_token && !config.IsNull("eos_token_id")) {
-    model.end_tokens = {*family->end_token};
-  }
+  ReadEndTokens(config, family, model);
   return model;
 }
 
@@ -314,10 +332,14 @@ ModelConfig ParseHfConfig(std::string_view text, const std::string& where) {
   const json parsed = ParseObject(text, where);
   const ConfigFields outer(parsed, where);
   // Multi-modal models keep the language model's config one level down.
-  const auto nested = outer.Object("text_config");
-  ModelConfig model = ReadFamily(nested ? *nested : outer);
+  const char* const part = outer.Has("llm_config")        ? "llm_config"
+                           : outer.Has("language_config") ? "language_config"
+                                                          : "text_config";
+  const auto nested = outer.Object(part);
+  ModelConfig model = ReadFamily(nested ? *nested : outer, outer);
   model.is_nested = nested.has_value();
   ReadStoredWeights(outer, nested, model);
+  if (IsLayeredFamily(model.model_type)) ReadLayeredFormats(outer, nested, model.shape);
   return model;
 }
 

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json.hpp>
 
 #include "core/printable.h"
 
@@ -74,7 +77,47 @@ std::optional<Int4Layout> ReadInt4Layout(const ConfigFields& config) {
   return layout;
 }
 
+// Names that quantisation leaves out in all releases, and that no part of ModelSpec counts.
+bool IsUncounted(std::string_view name) {
+  constexpr std::array kNames = {
+      "lm_head", "embed_tokens", "mlp.gate", "router", "e_score_correction_bias",
+      "visual",  "vision"};
+  return name == "gate" || std::ranges::any_of(kNames, [&](std::string_view each) {
+           return name.find(each) != std::string_view::npos && !name.ends_with("gate_proj");
+         });
+}
+
 }  // namespace
+
+void ReadLayeredFormats(const ConfigFields& outer, const std::optional<ConfigFields>& nested,
+                        ModelSpec& shape) {
+  const bool is_inner = nested && !outer.Has("quantization_config");
+  const auto stored = (is_inner ? *nested : outer).Object("quantization_config");
+  if (!stored) return;
+  const std::string method = stored->Text("quant_method").value_or("unnamed");
+  if (method == "mxfp4") {
+    if (shape.moe.experts == 0) stored->Refuse("quant_method mxfp4 needs a mixture of experts");
+    shape.formats.experts = DType::kMxfp4;
+    return;
+  }
+  if (method != "fp8") {
+    stored->Refuse(fmt::format(
+        "quant_method '{}' is not read for this model_type, must be fp8 or mxfp4; remove "
+        "quantization_config to simulate the model in 16 bits",
+        Printable(method)));
+  }
+  const nlohmann::json* const excluded = stored->Find("modules_to_not_convert");
+  if (excluded != nullptr && excluded->is_array()) {
+    for (const auto& name : *excluded) {
+      if (name.is_string() && IsUncounted(name.get<std::string>())) continue;
+      stored->Refuse(fmt::format(
+          "modules_to_not_convert has {}, which is not read for this model_type; allowed: names "
+          "of the head, embedding and router",
+          Printable(name.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace))));
+    }
+  }
+  shape.weight_dtype = stored->Has("weight_block_size") ? DType::kFp8Block : DType::kFp8;
+}
 
 void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFields>& nested,
                        ModelConfig& model) {

@@ -16,6 +16,11 @@ namespace twin {
 void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFields>& nested,
                        ModelConfig& model);
 
+// Sets the formats of a layered family (layered_config.h) on top of ReadStoredWeights(). Throws
+// InputError (data) for formats that are not read.
+void ReadLayeredFormats(const ConfigFields& outer, const std::optional<ConfigFields>& nested,
+                        ModelSpec& shape);
+
 // The quantisation of the weights for messages: "method gptq with 8 bits". REQUIRES: the model has
 // a quantization.
 std::string QuantizationText(const ModelConfig& model);

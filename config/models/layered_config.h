@@ -1,0 +1,25 @@
+// Readers of config.json for families whose layers differ or have other than plain attention.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/models/config_fields.h"
+#include "core/model_spec.h"
+
+namespace twin {
+
+bool IsLayeredFamily(std::string_view model_type);
+std::string LayeredFamilyNames();
+
+// The reason for which a known family is refused, with a way out; empty for other families.
+std::string_view WhyFamilyRefused(std::string_view model_type);
+
+// The shape of a model of `model_type`, in bf16 and without a name. `outer` has
+// tie_word_embeddings if `config` has none. Throws InputError (data): a missing or damaged field,
+// and a field that changes the computation but is unknown for the family.
+// REQUIRES: IsLayeredFamily(model_type).
+ModelSpec ReadLayeredModel(const ConfigFields& config, const ConfigFields& outer,
+                           std::string_view model_type);
+
+}  // namespace twin

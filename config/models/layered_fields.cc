@@ -1,0 +1,295 @@
+#include "config/models/layered_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "core/layer_pattern.h"
+#include "core/printable.h"
+
+namespace twin {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int32_t kLayerCountMost = 4096;
+
+// Fields that change the computation. A reader that does not know them cannot count the model.
+constexpr std::array kDecisive = {"attention_bias",
+                                  "attention_chunk_size",
+                                  "attention_k_eq_v",
+                                  "attention_out_bias",
+                                  "attn_output_gate",
+                                  "attn_type_list",
+                                  "block_configs",
+                                  "compress_ratios",
+                                  "cross_attention_layers",
+                                  "add_cross_attention",
+                                  "is_encoder_decoder",
+                                  "first_k_dense_replace",
+                                  "full_attention_interval",
+                                  "hidden_size_per_layer_input",
+                                  "hybrid_layer_pattern",
+                                  "hybrid_override_pattern",
+                                  "index_n_heads",
+                                  "indexer_types",
+                                  "interleave_moe_layer_step",
+                                  "layer_types",
+                                  "layers_block_type",
+                                  "linear_attn_config",
+                                  "mlp_bias",
+                                  "mlp_layer_types",
+                                  "mlp_only_layers",
+                                  "moe_latent_size",
+                                  "moe_layer_freq",
+                                  "moe_layers_enum",
+                                  "n_routed_experts",
+                                  "n_shared_experts",
+                                  "no_rope_layers",
+                                  "num_experts",
+                                  "num_kv_shared_layers",
+                                  "num_local_experts",
+                                  "num_shared_experts",
+                                  "q_lora_rank",
+                                  "kv_lora_rank",
+                                  "qkv_bias",
+                                  "qk_norm_type",
+                                  "shared_expert_intermediate_size",
+                                  "shared_intermediate_size",
+                                  "sliding_window",
+                                  "sliding_window_pattern",
+                                  "use_cla",
+                                  "use_double_wide_mlp",
+                                  "use_qk_norm",
+                                  "zero_expert_num"};
+
+std::string ValueText(const json& value) {
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  constexpr std::size_t kMost = 60;
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return Printable(text);
+}
+
+bool IsNeutral(const json& value) {
+  return value == false || value == 0 || value == "" || (value.is_structured() && value.empty());
+}
+
+}  // namespace
+
+const json* LayeredFields::Find(const char* field) {
+  known_.insert(field);
+  return config_.Find(field);
+}
+bool LayeredFields::Has(const char* field) { return Find(field) != nullptr; }
+std::int32_t LayeredFields::Size(const char* field) {
+  known_.insert(field);
+  return config_.Size(field);
+}
+std::int32_t LayeredFields::Or(const char* field, std::int32_t absent) {
+  known_.insert(field);
+  return config_.OptionalSize(field, 0).value_or(absent);
+}
+bool LayeredFields::Flag(const char* field, bool absent) {
+  known_.insert(field);
+  return config_.Flag(field, absent);
+}
+std::string LayeredFields::Text(const char* field, const char* absent) {
+  known_.insert(field);
+  return config_.Text(field).value_or(absent);
+}
+void LayeredFields::Know(std::initializer_list<const char*> fields) {
+  known_.insert(fields.begin(), fields.end());
+}
+
+const json& LayeredFields::List(const char* field, std::int32_t layers) {
+  const json* const list = Find(field);
+  if (list == nullptr) Refuse(fmt::format("{} is missing, must be a list", field));
+  if (!list->is_array()) {
+    Refuse(fmt::format("{} is {}, must be a list", field, ValueText(*list)));
+  }
+  if (list->size() != static_cast<std::size_t>(layers)) {
+    Refuse(fmt::format("{} has {} items, must have {}, one a layer", field, list->size(), layers));
+  }
+  return *list;
+}
+
+std::vector<std::string> LayeredFields::Names(const char* field, std::int32_t layers,
+                                              std::initializer_list<std::string_view> allowed) {
+  std::vector<std::string> names;
+  for (const json& item : List(field, layers)) {
+    const bool known =
+        item.is_string() && std::ranges::find(allowed, item.get<std::string>()) != allowed.end();
+    if (!known) {
+      Refuse(fmt::format("{}[{}] is {}, must be one of {}", field, names.size(), ValueText(item),
+                         fmt::join(allowed, ", ")));
+    }
+    names.push_back(item.get<std::string>());
+  }
+  return names;
+}
+
+std::vector<std::int32_t> LayeredFields::Numbers(const char* field, std::int32_t layers,
+                                                 std::int32_t highest) {
+  std::vector<std::int32_t> numbers;
+  for (const json& item : List(field, layers)) {
+    const bool known = item.is_number_integer() && item >= 0 && item <= highest;
+    if (!known) {
+      Refuse(fmt::format("{}[{}] is {}, must be an integer from 0 to {}", field, numbers.size(),
+                         ValueText(item), highest));
+    }
+    numbers.push_back(item.get<std::int32_t>());
+  }
+  return numbers;
+}
+
+void LayeredFields::RefuseUnknown() const {
+  for (const char* const field : kDecisive) {
+    const json* const value = config_.Find(field);
+    if (value == nullptr || known_.contains(field) || IsNeutral(*value)) continue;
+    Refuse(fmt::format(
+        "{} is {}, which is not known for this model_type; allowed: leave it out, null or false",
+        field, ValueText(*value)));
+  }
+}
+
+std::int32_t ReadLayerCount(LayeredFields& fields, const char* field) {
+  const std::int32_t layers = fields.Size(field);
+  if (layers > kLayerCountMost) {
+    fields.Refuse(fmt::format("{} is {}, must be at most {}", field, layers, kLayerCountMost));
+  }
+  return layers;
+}
+
+ModelSpec ReadFrame(LayeredFields& fields, const std::vector<LayerSpec>& layers,
+                    const char* positions) {
+  ModelSpec model;
+  model.hidden = fields.Size("hidden_size");
+  model.vocab = fields.Size("vocab_size");
+  model.max_position = fields.Size(positions);
+  std::vector<LayerGroup> groups;
+  for (const LayerSpec& layer : layers) AppendLayers({1, layer}, groups);
+  SetLayers(groups, model);
+  return model;
+}
+
+LayerSpec ReadPlainHeads(LayeredFields& fields) {
+  LayerSpec layer;
+  layer.query_heads = fields.Size("num_attention_heads");
+  layer.kv_heads = fields.Or("num_key_value_heads", layer.query_heads);
+  if (layer.kv_heads == 0 || layer.query_heads % layer.kv_heads != 0) {
+    fields.Refuse(fmt::format("num_attention_heads {} is no multiple of num_key_value_heads {}",
+                              layer.query_heads, layer.kv_heads));
+  }
+  layer.head_dim = fields.Or("head_dim", 0);
+  if (layer.head_dim > 0) return layer;
+  const std::int32_t hidden = fields.Size("hidden_size");
+  if (hidden % layer.query_heads != 0) {
+    fields.Refuse(
+        fmt::format("hidden_size {} is no multiple of num_attention_heads {}, and "
+                    "head_dim is absent",
+                    hidden, layer.query_heads));
+  }
+  layer.head_dim = hidden / layer.query_heads;
+  return layer;
+}
+
+LatentSpec ReadLatentShape(LayeredFields& fields) {
+  return {.query_rank = fields.Or("q_lora_rank", 0),
+          .kv_rank = fields.Size("kv_lora_rank"),
+          .nope_dim = fields.Size("qk_nope_head_dim"),
+          .rope_dim = fields.Size("qk_rope_head_dim"),
+          .value_dim = fields.Size("v_head_dim")};
+}
+
+LayerSpec LatentLayer(std::int32_t heads, const LatentSpec& latent) {
+  LayerSpec layer;
+  layer.query_heads = layer.kv_heads = heads;
+  layer.head_dim = latent.nope_dim + latent.rope_dim;
+  layer.value_dim = latent.value_dim;
+  layer.latent = latent;
+  return layer;
+}
+
+MoeSpec ReadExperts(LayeredFields& fields, const ExpertFields& names) {
+  MoeSpec moe;
+  moe.experts = fields.Size(names.experts);
+  moe.experts_per_token = fields.Size(names.per_token);
+  if (moe.experts_per_token > moe.experts) {
+    fields.Refuse(fmt::format("{} {} exceeds {} {}", names.per_token, moe.experts_per_token,
+                              names.experts, moe.experts));
+  }
+  moe.expert_intermediate = fields.Size(names.width);
+  std::int64_t shared = names.shared_width != nullptr ? fields.Or(names.shared_width, 0) : 0;
+  if (names.shared_count != nullptr) {
+    const std::int64_t width = names.shared_width != nullptr ? shared : moe.expert_intermediate;
+    shared = width * fields.Or(names.shared_count, names.shared_width != nullptr ? 1 : 0);
+  }
+  if (shared > std::numeric_limits<std::int32_t>::max()) {
+    fields.Refuse(
+        fmt::format("{} makes the shared experts wider than 2^31 - 1", names.shared_count));
+  }
+  moe.shared_intermediate = static_cast<std::int32_t>(shared);
+  moe.selection_bias = names.selection_bias;
+  moe.shared_gate = names.shared_gate;
+  return moe;
+}
+
+std::vector<bool> ReadSparseLayers(LayeredFields& fields, std::int32_t layers,
+                                   std::int32_t first_dense) {
+  std::vector<bool> sparse(static_cast<std::size_t>(layers), true);
+  const std::int32_t dense = fields.Or("first_k_dense_replace", first_dense);
+  if (fields.Has("mlp_layer_types")) {
+    const auto names = fields.Names("mlp_layer_types", layers, {"dense", "sparse"});
+    for (std::size_t i = 0; i < sparse.size(); ++i) sparse[i] = names[i] == "sparse";
+    return sparse;
+  }
+  const json* const frequency = fields.Find("moe_layer_freq");
+  if (frequency != nullptr && frequency->is_array()) {
+    const auto flags = fields.Numbers("moe_layer_freq", layers, 1);
+    for (std::size_t i = 0; i < sparse.size(); ++i) sparse[i] = flags[i] == 1;
+    return sparse;
+  }
+  const auto every = frequency == nullptr ? 1 : fields.Size("moe_layer_freq");
+  for (std::int32_t i = 0; i < layers; ++i) {
+    sparse[static_cast<std::size_t>(i)] = i >= dense && i % every == 0;
+  }
+  return sparse;
+}
+
+LayerSpec WithMlp(LayeredFields& fields, LayerSpec layer, const MoeSpec& moe, bool sparse) {
+  if (sparse) {
+    layer.moe = moe;
+  } else {
+    layer.intermediate = fields.Size("intermediate_size");
+  }
+  return layer;
+}
+
+std::vector<bool> ReadWindowedLayers(LayeredFields& fields, std::int32_t layers,
+                                     std::int32_t period) {
+  std::vector<bool> windowed(static_cast<std::size_t>(layers));
+  if (fields.Has("layer_types")) {
+    const auto names = fields.Names("layer_types", layers, {"full_attention", "sliding_attention"});
+    for (std::size_t i = 0; i < windowed.size(); ++i) windowed[i] = names[i] != "full_attention";
+    return windowed;
+  }
+  for (std::int32_t i = 0; i < layers; ++i) {
+    windowed[static_cast<std::size_t>(i)] = (i + 1) % period != 0;
+  }
+  return windowed;
+}
+
+std::int32_t ReadWindowSize(LayeredFields& fields) {
+  const std::int32_t window = fields.Or("sliding_window", 0);
+  if (window == 0) {
+    fields.Refuse(
+        "sliding_window is missing, must be a positive integer where layers have windows");
+  }
+  return window;
+}
+
+}  // namespace twin

@@ -1,0 +1,175 @@
+// Source of the fields: config.json of the repositories that core/recurrent_presets.cc names.
+#include <fmt/format.h>
+
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "config/models/layered_readers.h"
+#include "core/printable.h"
+
+namespace twin {
+namespace {
+
+ModelSpec ReadQwenHybrid(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  LayerSpec full = ReadPlainHeads(fields);
+  full.qk_norm = true;
+  full.output_gate = fields.Flag("attn_output_gate", true) ? OutputGate::kFull : OutputGate::kNone;
+  full.qkv_bias = full.output_bias = fields.Flag("attention_bias", false);
+  LayerSpec recurrent;
+  recurrent.recurrent = RecurrentSpec{.key_heads = fields.Size("linear_num_key_heads"),
+                                      .value_heads = fields.Size("linear_num_value_heads"),
+                                      .key_dim = fields.Size("linear_key_head_dim"),
+                                      .value_dim = fields.Size("linear_value_head_dim"),
+                                      .convolution = fields.Or("linear_conv_kernel_dim", 4)};
+  const bool sparse = fields.Has("num_experts");
+  MoeSpec moe;
+  if (sparse) {
+    moe = ReadExperts(fields, {.experts = "num_experts",
+                               .shared_width = "shared_expert_intermediate_size",
+                               .shared_gate = true});
+    if (fields.Or("decoder_sparse_step", 1) != 1) fields.Refuse("decoder_sparse_step must be 1");
+  }
+  std::vector<bool> is_full(static_cast<std::size_t>(layers));
+  if (fields.Has("layer_types")) {
+    const auto names = fields.Names("layer_types", layers, {"linear_attention", "full_attention"});
+    for (std::size_t i = 0; i < names.size(); ++i) is_full[i] = names[i] == "full_attention";
+    fields.Know({"full_attention_interval"});
+  } else {
+    const std::int32_t interval = fields.Or("full_attention_interval", 4);
+    if (interval == 0) fields.Refuse("full_attention_interval is 0, must be positive");
+    for (std::int32_t i = interval - 1; i < layers; i += interval) {
+      is_full[static_cast<std::size_t>(i)] = true;
+    }
+  }
+  std::vector<LayerSpec> list;
+  for (const bool each : is_full) {
+    list.push_back(WithMlp(fields, each ? full : recurrent, moe, sparse));
+  }
+  return ReadFrame(fields, list);
+}
+
+LayerSpec ReadMamba2(LayeredFields& fields, std::array<const char*, 5> names) {
+  LayerSpec layer;
+  layer.recurrent = RecurrentSpec{.kind = RecurrentKind::kMamba2,
+                                  .key_heads = fields.Size(names[2]),
+                                  .value_heads = fields.Size(names[0]),
+                                  .key_dim = fields.Size(names[3]),
+                                  .value_dim = fields.Size(names[1]),
+                                  .convolution = fields.Or(names[4], 4)};
+  return layer;
+}
+
+ModelSpec ReadNemotronH(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  const std::string pattern = fields.Text("hybrid_override_pattern", "");
+  if (pattern.size() != static_cast<std::size_t>(layers)) {
+    fields.Refuse(fmt::format("hybrid_override_pattern has {} letters, must have {}, one a layer",
+                              pattern.size(), layers));
+  }
+  LayerSpec mlp;
+  mlp.gated_mlp = false;
+  LayerSpec experts = mlp;
+  if (pattern.find('E') != std::string::npos) {
+    experts.moe = ReadExperts(fields, {.shared_count = "n_shared_experts",
+                                       .shared_width = "moe_shared_expert_intermediate_size",
+                                       .selection_bias = true});
+    experts.moe.latent = fields.Or("moe_latent_size", 0);
+  }
+  fields.Know({"n_routed_experts", "n_shared_experts", "moe_latent_size"});
+  if (pattern.find('-') != std::string::npos) mlp.intermediate = fields.Size("intermediate_size");
+  std::vector<LayerSpec> list;
+  for (const char letter : pattern) {
+    switch (letter) {
+      case 'M':
+        list.push_back(ReadMamba2(fields, {"mamba_num_heads", "mamba_head_dim", "n_groups",
+                                           "ssm_state_size", "conv_kernel"}));
+        break;
+      case '*':
+        list.push_back(ReadPlainHeads(fields));
+        list.back().qkv_bias = list.back().output_bias = fields.Flag("attention_bias", false);
+        break;
+      case 'E':
+        list.push_back(experts);
+        break;
+      case '-':
+        list.push_back(mlp);
+        break;
+      default:
+        fields.Refuse(
+            fmt::format("hybrid_override_pattern has the letter '{}', must be M, *, E "
+                        "or -",
+                        Printable(std::string(1, letter))));
+    }
+    list.back().norms_per_layer = 1;
+  }
+  return ReadFrame(fields, list);
+}
+
+ModelSpec ReadGraniteHybrid(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  const auto kinds = fields.Names("layer_types", layers, {"mamba", "attention"});
+  LayerSpec full = ReadPlainHeads(fields);
+  full.qkv_bias = full.output_bias = fields.Flag("attention_bias", false);
+  const LayerSpec mamba = ReadMamba2(
+      fields, {"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv"});
+  const bool sparse = fields.Or("num_local_experts", 0) > 0;
+  MoeSpec moe;
+  if (sparse) {
+    moe = ReadExperts(fields, {.experts = "num_local_experts",
+                               .width = "intermediate_size",
+                               .shared_width = "shared_intermediate_size"});
+  }
+  std::vector<LayerSpec> list;
+  for (const std::string& kind : kinds) {
+    list.push_back(kind == "mamba" ? mamba : full);
+    list.back().moe = moe;
+    if (!sparse) list.back().intermediate = fields.Size("shared_intermediate_size");
+  }
+  return ReadFrame(fields, list);
+}
+
+ModelSpec ReadMiniMaxText(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  LayerSpec full = ReadPlainHeads(fields);
+  LayerSpec lightning;
+  lightning.recurrent = RecurrentSpec{.kind = RecurrentKind::kLightning,
+                                      .key_heads = full.query_heads,
+                                      .value_heads = full.query_heads,
+                                      .key_dim = full.head_dim,
+                                      .value_dim = full.head_dim,
+                                      .convolution = 0};
+  full.moe = lightning.moe =
+      ReadExperts(fields, {.experts = "num_local_experts", .width = "intermediate_size"});
+  std::vector<std::int32_t> kinds;
+  if (fields.Has("layer_types")) {
+    for (const auto& kind :
+         fields.Names("layer_types", layers, {"linear_attention", "full_attention"})) {
+      kinds.push_back(kind == "full_attention" ? 1 : 0);
+    }
+  } else {
+    kinds = fields.Numbers("attn_type_list", layers, 1);
+  }
+  std::vector<LayerSpec> list;
+  for (const std::int32_t kind : kinds) list.push_back(kind == 1 ? full : lightning);
+  return ReadFrame(fields, list);
+}
+
+constexpr std::array kRecurrentReaders = {
+    LayeredReader{"qwen3_next", ReadQwenHybrid},
+    LayeredReader{"qwen3_5", ReadQwenHybrid},
+    LayeredReader{"qwen3_5_text", ReadQwenHybrid},
+    LayeredReader{"qwen3_5_moe", ReadQwenHybrid},
+    LayeredReader{"qwen3_5_moe_text", ReadQwenHybrid},
+    LayeredReader{"nemotron_h", ReadNemotronH},
+    LayeredReader{"granitemoehybrid", ReadGraniteHybrid, true},
+    LayeredReader{"minimax", ReadMiniMaxText},
+    LayeredReader{"minimax_text_01", ReadMiniMaxText},
+};
+
+}  // namespace
+
+std::span<const LayeredReader> RecurrentReaders() { return kRecurrentReaders; }
+
+}  // namespace twin

@@ -1,0 +1,126 @@
+// Source of the fields: config.json of the repositories that core/dense_presets.cc names.
+#include <fmt/format.h>
+
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "config/models/layered_readers.h"
+
+namespace twin {
+namespace {
+
+ModelSpec ReadDense(LayeredFields& fields, LayerSpec full, std::int32_t period) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  full.intermediate = fields.Size("intermediate_size");
+  const std::int32_t window = ReadWindowSize(fields);
+  std::vector<LayerSpec> list;
+  for (const bool windowed : ReadWindowedLayers(fields, layers, period)) {
+    list.push_back(full);
+    if (windowed) list.back().sliding_window = window;
+  }
+  return ReadFrame(fields, list);
+}
+
+std::int32_t ReadPeriod(LayeredFields& fields, std::int32_t absent) {
+  const std::int32_t period = fields.Or("sliding_window_pattern", absent);
+  if (period == 0) fields.Refuse("sliding_window_pattern is 0, must be positive");
+  return period;
+}
+
+ModelSpec ReadGemma3(LayeredFields& fields) {
+  LayerSpec full = ReadPlainHeads(fields);
+  full.qkv_bias = full.output_bias = fields.Flag("attention_bias", false);
+  full.qk_norm = true;
+  full.norms_per_layer = 4;
+  return ReadDense(fields, full, ReadPeriod(fields, 6));
+}
+
+ModelSpec ReadCohere2(LayeredFields& fields) {
+  LayerSpec full = ReadPlainHeads(fields);
+  full.qkv_bias = full.output_bias = fields.Flag("attention_bias", false);
+  full.norms_per_layer = 1;
+  return ReadDense(fields, full, ReadPeriod(fields, 4));
+}
+
+ModelSpec ReadExaone4(LayeredFields& fields) {
+  LayerSpec full = ReadPlainHeads(fields);
+  full.qk_norm = true;
+  std::int32_t period = 4;
+  const auto* const pattern = fields.Find("sliding_window_pattern");
+  if (pattern != nullptr && pattern->is_string()) {
+    if (*pattern != "LLLG") fields.Refuse("sliding_window_pattern must be LLLG or a number");
+  } else {
+    period = ReadPeriod(fields, 4);
+  }
+  return ReadDense(fields, full, period);
+}
+
+ModelSpec ReadOlmo3(LayeredFields& fields) {
+  LayerSpec full = ReadPlainHeads(fields);
+  full.qkv_bias = full.output_bias = fields.Flag("attention_bias", false);
+  full.full_qk_norm = true;
+  return ReadDense(fields, full, 4);
+}
+
+ModelSpec ReadEqual(LayeredFields& fields, LayerSpec layer) {
+  layer.intermediate = fields.Size("intermediate_size");
+  const std::int32_t layers = ReadLayerCount(fields);
+  return ReadFrame(fields, std::vector<LayerSpec>(static_cast<std::size_t>(layers), layer));
+}
+
+ModelSpec ReadSmolLm3(LayeredFields& fields) {
+  LayerSpec layer = ReadPlainHeads(fields);
+  layer.qkv_bias = layer.output_bias = fields.Flag("attention_bias", false);
+  if (fields.Flag("use_sliding_window", false)) fields.Refuse("use_sliding_window must be false");
+  fields.Know({"no_rope_layers", "layer_types", "sliding_window"});
+  return ReadEqual(fields, layer);
+}
+
+ModelSpec ReadSeedOss(LayeredFields& fields) {
+  LayerSpec layer = ReadPlainHeads(fields);
+  layer.qkv_bias = fields.Flag("attention_bias", true);
+  layer.output_bias = fields.Flag("attention_out_bias", false);
+  return ReadEqual(fields, layer);
+}
+
+ModelSpec ReadGemma4(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  LayerSpec near = ReadPlainHeads(fields);
+  near.qk_norm = true;
+  near.qkv_bias = near.output_bias = fields.Flag("attention_bias", false);
+  near.norms_per_layer = 4;
+  if (fields.Flag("enable_moe_block", false)) {
+    near.moe = ReadExperts(fields, {.experts = "num_experts", .per_token = "top_k_experts"});
+    near.moe.dense_intermediate = fields.Size("intermediate_size");
+    near.norms_per_layer = 7;
+    near.scales_per_layer = fields.Size("hidden_size") + near.moe.experts;
+  } else {
+    near.intermediate = fields.Size("intermediate_size");
+  }
+  LayerSpec full = near;
+  full.head_dim = fields.Or("global_head_dim", full.head_dim);
+  full.keys_are_values = fields.Flag("attention_k_eq_v", false);
+  if (full.keys_are_values) {
+    full.kv_heads = fields.Or("num_global_key_value_heads", full.kv_heads);
+  }
+  near.sliding_window = ReadWindowSize(fields);
+  std::vector<LayerSpec> list;
+  for (const bool windowed : ReadWindowedLayers(fields, layers, 6)) {
+    list.push_back(windowed ? near : full);
+  }
+  return ReadFrame(fields, list);
+}
+
+constexpr std::array kWindowReaders = {
+    LayeredReader{"gemma3_text", ReadGemma3, true}, LayeredReader{"gemma3", ReadGemma3, true},
+    LayeredReader{"gemma4_text", ReadGemma4, true}, LayeredReader{"cohere2", ReadCohere2, true},
+    LayeredReader{"exaone4", ReadExaone4},          LayeredReader{"olmo3", ReadOlmo3},
+    LayeredReader{"smollm3", ReadSmolLm3, true},    LayeredReader{"seed_oss", ReadSeedOss},
+};
+
+}  // namespace
+
+std::span<const LayeredReader> WindowReaders() { return kWindowReaders; }
+
+}  // namespace twin
