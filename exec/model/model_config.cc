@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "config/models/hf_config.h"
 #include "config/models/stored_weights.h"
@@ -13,9 +14,24 @@
 namespace twin::exec {
 namespace {
 
+constexpr std::string_view kPlainAlone =
+    "executors compute models of equal layers with plain attention; allowed: simulate it";
+
+bool HasEqualPlainLayers(const ModelSpec& shape) {
+  return shape.groups.empty() && !shape.latent && !shape.recurrent && !shape.block_index &&
+         shape.value_dim == 0 && shape.chunk == 0 && !shape.full_qk_norm && !shape.sinks &&
+         !shape.keys_are_values && shape.output_gate == OutputGate::kNone &&
+         shape.moe.latent == 0 && !shape.moe.selection_bias && !shape.moe.router_bias &&
+         !shape.moe.expert_bias && shape.moe.identity_experts == 0 &&
+         shape.moe.dense_intermediate == 0 && shape.scales_per_layer == 0;
+}
+
 // The part of the config that cannot be computed; empty if all can.
 std::string NotComputed(const ModelConfig& model) {
   using Scaling = RopeConfig::Scaling;
+  if (FindModelFamily(model.model_type) == nullptr || !HasEqualPlainLayers(model.shape)) {
+    return fmt::format("model_type {}: {}", model.model_type, kPlainAlone);
+  }
   if (!model.quantization.empty() && !model.int4) {
     return fmt::format(
         "quantization_config: quantised weights of {} are not computed as they are stored; "
@@ -89,6 +105,7 @@ ModelConfig ParseModelConfig(std::string_view text, const std::string& where) {
 }
 
 ModelConfig ConfigOfShape(const ModelSpec& shape) {
+  if (!HasEqualPlainLayers(shape)) Refuse(shape, std::string(kPlainAlone));
   ModelConfig config;
   config.shape = shape;
   config.normalises_expert_weights = shape.moe.experts > 0;

@@ -169,6 +169,13 @@ TEST(ModelConfigTest, RefusesInOneLineWhatCanBeSimulatedButNotComputed) {
               HasSubstr("of method fp8 are not computed"));
 }
 
+TEST(ModelConfigTest, RefusesLayersOtherThanPlainAttention) {
+  EXPECT_THAT(Refusal(R"({"model_type": "smollm3", "hidden_size": 64, "intermediate_size": 96,
+                          "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
+                          "max_position_embeddings": 64})"),
+              HasSubstr("model_type smollm3: executors compute models of equal layers"));
+}
+
 TEST(ModelConfigTest, RefusesUnknownRopeTypes) {
   EXPECT_THAT(RefusalWith({{"rope_scaling", {{"rope_type", "spiral"}, {"factor", 2}}}}),
               HasSubstr("rope_scaling: rope type 'spiral' is unknown, must be default"));
