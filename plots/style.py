@@ -56,6 +56,7 @@ SETTINGS = {
     "figure.dpi": 200,
     "savefig.dpi": 300,  # of png
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.wspace": 0.08,  # of a panel's width: labels of one keep off the next
     "pdf.fonttype": 42,  # letters, not their outlines
     "svg.fonttype": "none",
     "svg.hashsalt": "twinserve",

@@ -104,6 +104,18 @@ def test_text_is_legible_and_ticks_are_few_and_short(tmp_path, script):
             assert all(len(label) <= 4 for label in labels), labels
 
 
+@pytest.mark.parametrize("script", ["fairness", "latency_vs_rate", "predicted_vs_measured"])
+def test_labels_of_a_panel_keep_off_the_panel_before_it(tmp_path, script):
+    figure = figure_of(script, tmp_path)
+    figure.set_figwidth(7)
+    figure.draw_without_rendering()
+    boxes = [axes.get_tightbbox() for axes in figure.axes]
+    rows = [(one, other) for one, other in itertools.pairwise(boxes) if other.x0 > one.x0]
+    assert rows
+    for one, other in rows:
+        assert (other.x0 - one.x1) / figure.dpi * 72 > 10  # points
+
+
 def test_forty_lines_differ_in_marker_or_dash(tmp_path):
     axes = draw("latency_vs_rate", many_lines(tmp_path / "s", 40), "--metrics",
                 "mean_ttft_ms").axes[0]
