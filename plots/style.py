@@ -7,7 +7,9 @@ import math
 import pathlib
 import sys
 import typing
+import warnings
 
+import fonts
 from caption import caption_text
 from environment import matplotlib, np, plt
 from policies import POLICIES, policy_named
@@ -21,6 +23,7 @@ COLUMN_WIDTH, TEXT_WIDTH = VENUES["acm"]
 LEGEND_ROW = 0.155  # inches
 SHOWN = "\u200b"  # before labels that the library would hide because they begin with "_"
 TICKS_MAX = 7
+VECTOR_MARKERS_MAX = 20_000  # of a panel: more are a picture inside PDF and SVG
 SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
 
 FORMATS = ("pdf", "png", "svg")
@@ -54,7 +57,7 @@ SETTINGS = {
     "lines.linewidth": 1.3,
     "lines.markersize": 4,
     "figure.dpi": 200,
-    "savefig.dpi": 300,  # of png
+    "savefig.dpi": 300,  # of png, and of dense layers of points inside pdf and svg
     "figure.constrained_layout.use": True,
     "figure.constrained_layout.wspace": 0.08,  # of a panel's width: labels of one keep off the next
     "pdf.fonttype": 42,  # letters, not their outlines
@@ -82,11 +85,13 @@ def looks_for(names):
 
 
 def use_style(file=None):
-    """Sets the common style, changed by a style file if there is one."""
+    """Sets the common style, changed by a style file if there is one, and fonts that have letters
+    which its font lacks."""
     matplotlib.scale.register_scale(PlainLogScale)
     plt.rcParams.update(SETTINGS | {"text.parse_math": False})  # names hold dollars
     if file is not None:
         apply_style_file(file)
+    fonts.add_fallbacks()
 
 
 def style_text():
@@ -176,7 +181,8 @@ def is_wide(values):
 
 def finish(figure):
     """Ticks: round numbers, at most seven, as many as there is room for; a logarithmic axis has at
-    least two."""
+    least two. Dense layers of points become pictures."""
+    rasterise_dense_layers(figure)
     figure.draw_without_rendering()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
@@ -189,6 +195,27 @@ def finish(figure):
                 low, high = axis.get_view_interval()
                 if sum(low <= tick <= high for tick in axis.get_majorticklocs()) < 2:
                     axis.set_major_locator(matplotlib.ticker.LogLocator(10, subs=(1, 2, 5)))
+
+
+def marker_count(artist):
+    """How many points without lines between them an artist draws; 0 for lines and areas."""
+    if isinstance(artist, matplotlib.collections.PathCollection):
+        return len(artist.get_offsets())
+    if isinstance(artist, plt.Line2D) and artist.get_linestyle() in ("None", "none", "", " "):
+        return len(artist.get_xdata())
+    return 0
+
+
+def rasterise_dense_layers(figure):
+    """Draws the largest layers of points as pictures, until a panel has few enough points left for
+    vector graphics. Axes, texts and lines stay vector graphics."""
+    for axes in figure.axes:
+        layers = sorted(axes.get_children(), key=marker_count)
+        left = sum(map(marker_count, layers))
+        while left > VECTOR_MARKERS_MAX:
+            layer = layers.pop()
+            layer.set_rasterized(True)
+            left -= marker_count(layer)
 
 
 def width_of(arguments, columns):
@@ -233,7 +260,7 @@ def legend_above(figure, handles):
     labels = [one_line(label.removeprefix(SHOWN)) for label in handles]
     title = common_setting(labels)
     labels = [label.removeprefix(f"{title} = ") for label in labels]
-    widest = 0.5 + letter * max(map(len, labels))
+    widest = 0.5 + letter * max(map(fonts.width, labels))
     columns = min(len(handles), max(1, int(figure.get_figwidth() / widest)))
     rows = -(-len(handles) // columns)
     columns = -(-len(handles) // rows)
@@ -351,22 +378,32 @@ def output_files(out, formats, stem):
     return [out / f"{stem}.{name}" for name in formats]
 
 
-def main(description, stem, draw, read=styled_runs, inputs="RUN_DIR", options=None):
-    """The command line of a figure: writes draw(read(paths, arguments), arguments) to files named
-    `stem`, and beside them a text for the caption. options: adds arguments of the script to the
-    parser."""
-    arguments = make_parser(description, inputs, options).parse_args()
-    try:
-        use_style(arguments.style)
-        figure = draw(read(arguments.inputs, arguments), arguments)
-        finish(figure)
-        files = output_files(arguments.out, arguments.format, stem)
+def write_files(figure, files, stem):
+    missing = fonts.missing_letters_warning(figure)
+    if missing:
+        print(f"{stem}: warning: {missing}", file=sys.stderr)
+    with plt.rc_context(fonts.pdf_settings(figure)):
         for file in files:
             file.parent.mkdir(parents=True, exist_ok=True)
             # Without a date, equal inputs give equal files.
             date = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
             figure.savefig(file, metadata=date.get(file.suffix))
             print(file)
+
+
+def main(description, stem, draw, read=styled_runs, inputs="RUN_DIR", options=None):
+    """The command line of a figure: writes draw(read(paths, arguments), arguments) to files named
+    `stem`, and beside them a text for the caption. options: adds arguments of the script to the
+    parser."""
+    arguments = make_parser(description, inputs, options).parse_args()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from")  # write_files says it once
+            use_style(arguments.style)
+            figure = draw(read(arguments.inputs, arguments), arguments)
+            finish(figure)
+            files = output_files(arguments.out, arguments.format, stem)
+            write_files(figure, files, stem)
         caption = caption_text(stem, description, arguments.inputs)
         files[0].with_suffix(".txt").write_text(caption, encoding="utf-8")
     except (PlotError, OSError) as error:
