@@ -138,9 +138,11 @@ class LayerProducts {
 
   void Add(std::int64_t n, std::int64_t k) {
     const GemmModel& gemm = context_.gemm;
-    const bool converts = context_.choices.library == KernelLibrary::kTrtllm;
-    if (converts && format_ == GemmFormat::kFp8) {
-      products_.emplace_back(gemm.Curve(n, k, format_), gemm.Curve(n, k, GemmFormat::kBf16));
+    const bool narrow = format_ == GemmFormat::kFp8 || format_ == GemmFormat::kFp4;
+    if (narrow && context_.choices.library == KernelLibrary::kTrtllm) {
+      const DType stored = format_ == GemmFormat::kFp8 ? DType::kFp8 : DType::kNvfp4;
+      const double share = BytesPerWeight(stored) / BytesPerWeight(DType::kBf16);
+      products_.emplace_back(gemm.Curve(n, k, format_), gemm.Curve(n, k, GemmFormat::kBf16), share);
     } else {
       products_.emplace_back(gemm.Curve(n, k, format_));
     }

@@ -18,16 +18,19 @@ constexpr std::size_t kPlaces = 2 * 128 + static_cast<std::size_t>(kFirstTilePla
 
 ProductCurve::ProductCurve(GemmCurve curve) : curve_(std::move(curve)), places_(kPlaces) {}
 
-ProductCurve::ProductCurve(GemmCurve curve, GemmCurve in_16_bits)
-    : curve_(std::move(curve)), in_16_bits_(std::move(in_16_bits)), places_(kPlaces) {}
+ProductCurve::ProductCurve(GemmCurve curve, GemmCurve in_16_bits, double share)
+    : curve_(std::move(curve)),
+      in_16_bits_(std::move(in_16_bits)),
+      share_(share),
+      places_(kPlaces) {}
 
 Estimate ProductCurve::Time(std::int64_t rows) const {
   const Estimate own = curve_(rows);
   if (!in_16_bits_) return own;
   constexpr double kHalfLaunch = 1.5e-6;
-  Estimate half = (*in_16_bits_)(rows);
-  half.seconds = half.seconds / 2 + kHalfLaunch;
-  return half.seconds < own.seconds ? half : own;
+  Estimate converted = (*in_16_bits_)(rows);
+  converted.seconds = share_ * converted.seconds + kHalfLaunch;
+  return converted.seconds < own.seconds ? converted : own;
 }
 
 Estimate ProductCurve::At(std::int64_t place, std::int64_t rows) const {

@@ -14,18 +14,19 @@
 
 namespace twin::sim {
 
-// TensorRT-LLM's measured products in fp8 include the conversion of their inputs, in kernels of
-// their own: 12 us for the smallest. Its engines convert in the operation before, with scales that
-// are known ahead, so that a product takes at most half of the time that it has in 16 bits, and
-// half of a launch. Decodes of Llama-70B with 4 users on an H200 (TensorRT-LLM 1.1, public): 20.1
-// ms; 19.8 so, 28.6 with the conversions.
+// TensorRT-LLM's measured products in fp8 and nvfp4 include the conversion of their inputs, in
+// kernels of their own: 12 us for the smallest in fp8. Its engines convert in the operation before,
+// with scales that are known ahead, so that a product takes at most the share of its time in 16
+// bits that it has of the bytes, and half of a launch. Decodes of Llama-70B with 4 users on an H200
+// (TensorRT-LLM 1.1, public): 20.1 ms; 19.8 so, 28.6 with the conversions.
 //
 // Thread-safe. Remembers the times at multiples of a tile, which all sizes below them ask for.
 class ProductCurve {
  public:
   explicit ProductCurve(GemmCurve curve);
-  // A product in fp8 whose inputs come converted; `in_16_bits` is the same product in 16 bits.
-  ProductCurve(GemmCurve curve, GemmCurve in_16_bits);
+  // A product whose inputs come converted; `in_16_bits` is the same product in 16 bits, of which
+  // the weights have `share` of the bytes.
+  ProductCurve(GemmCurve curve, GemmCurve in_16_bits, double share);
 
   // REQUIRES: rows >= 1.
   [[nodiscard]] Estimate operator()(std::int64_t rows) const;
@@ -41,6 +42,7 @@ class ProductCurve {
 
   GemmCurve curve_;
   std::optional<GemmCurve> in_16_bits_;
+  double share_ = 1;
   EstimateTable places_;
 };
 

@@ -22,22 +22,8 @@ std::string_view KindWord(KernelLibrary library) {
   return "moe_vllm";
 }
 
-// The kind of the library if the profile has tables of the format, or else that of another one.
-const OperationKind& KindOfExperts(const OperationProfile& profile, KernelLibrary library,
-                                   std::string_view format) {
-  const auto has = [&](std::string_view kind) {
-    return std::ranges::any_of(profile.tables, [&](const OperationTable& table) {
-      return table.kind == kind && table.variant.starts_with(std::string(format) + ' ');
-    });
-  };
-  std::string_view name = KindWord(library);
-  for (const KernelLibrary other :
-       {library, KernelLibrary::kVllm, KernelLibrary::kSglang, KernelLibrary::kTrtllm}) {
-    if (!has(KindWord(other))) continue;
-    name = KindWord(other);
-    break;
-  }
-  const OperationKind* const kind = OperationKindOf(name);
+const OperationKind& KindOfExperts(KernelLibrary library) {
+  const OperationKind* const kind = OperationKindOf(KindWord(library));
   CHECK(kind != nullptr);
   return *kind;
 }
@@ -80,14 +66,38 @@ std::string_view LoadWord(ExpertLoad load) {
 
 ExpertsModel::ExpertsModel(const HardwareSpec& hardware, const ExpertSizes& sizes,
                            GemmFormat format, KernelLibrary library,
-                           const OperationProfile& profile, ExpertLoad load)
-    : experts_(hardware, KindOfExperts(profile, library, FormatWord(format)), library,
-               std::string(FormatWord(format)).append(" ").append(LoadWord(load)),
-               {sizes.hidden, sizes.intermediate, sizes.experts_per_token, sizes.experts,
-                sizes.tp_ranks, sizes.ep_ranks},
-               profile) {}
+                           const OperationProfile& profile, ExpertLoad load) {
+  const std::vector<double> shape = {sizes.hidden,  sizes.intermediate, sizes.experts_per_token,
+                                     sizes.experts, sizes.tp_ranks,     sizes.ep_ranks};
+  const std::string words = std::string(FormatWord(format)).append(" ").append(LoadWord(load));
+  const auto add_kernels = [&](KernelLibrary of) {
+    const OperationKind& kind = KindOfExperts(of);
+    for (const OperationTable& table : profile.tables) {
+      if (table.kind != kind.name || !table.variant.starts_with(words)) continue;
+      const OperationProfile alone{profile.grids, {table}};
+      kernels_.emplace_back(hardware, kind, of, table.variant, shape, alone);
+    }
+  };
+  add_kernels(library);
+  if (!kernels_.empty()) return;
+  for (const KernelLibrary other :
+       {KernelLibrary::kVllm, KernelLibrary::kSglang, KernelLibrary::kTrtllm}) {
+    if (other != library) add_kernels(other);
+  }
+  if (!kernels_.empty()) return;
+  kernels_.emplace_back(hardware, KindOfExperts(library), library, words, shape,
+                        OperationProfile{});
+}
 
-Estimate ExpertsModel::operator()(double tokens) const { return experts_(std::array{tokens}); }
+Estimate ExpertsModel::operator()(double tokens) const {
+  const std::array call = {tokens};
+  Estimate fastest = kernels_.front()(call);
+  for (const MeasuredOperation& kernel : kernels_) {
+    const Estimate other = kernel(call);
+    if (other.seconds < fastest.seconds) fastest = other;
+  }
+  return fastest;
+}
 
 double DistinctExperts(double experts, double per_token, double tokens) {
   return experts * (1 - std::pow(1 - per_token / experts, tokens));

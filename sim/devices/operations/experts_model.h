@@ -2,11 +2,14 @@
 // tokens over experts. With expert parallelism, a rank holds its share of the experts, and `tokens`
 // are those of all ranks that route to it.
 //
-// Tables are of operation_kinds.h's moe_LIBRARY. Beyond them, and on devices without any, the
-// closed form of ExpertsWork counts. The older MoeModel serves profiles with moe.textproto alone.
+// Tables are of operation_kinds.h's moe_LIBRARY, one for each kernel: a server runs the fastest one
+// of its library for each number of tokens. A library without a table of the format takes the
+// fastest one of all others. Beyond them, and on devices without any, the closed form of
+// ExpertsWork counts. The older MoeModel serves profiles with moe.textproto alone.
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "core/hardware_spec.h"
 #include "sim/devices/operations/estimate.h"
@@ -31,10 +34,10 @@ class ExpertsModel {
   [[nodiscard]] Estimate operator()(double tokens) const;
 
   // Whether the profile has a table of the library or another.
-  [[nodiscard]] bool measured() const { return experts_.measured(); }
+  [[nodiscard]] bool measured() const { return kernels_.front().measured(); }
 
  private:
-  MeasuredOperation experts_;
+  std::vector<MeasuredOperation> kernels_;  // not empty
 };
 
 // Experts with a token of `experts`, of which a token takes `per_token`, if all are taken alike.

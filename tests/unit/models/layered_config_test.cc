@@ -12,6 +12,7 @@
 
 #include "config/models/hf_config.h"
 #include "core/input_error.h"
+#include "core/model_names.h"
 #include "core/model_presets.h"
 
 namespace twin {
