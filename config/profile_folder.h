@@ -33,9 +33,9 @@ inline constexpr std::initializer_list<ProfilePart> kAllProfileParts = {
     ProfilePart::kSteps, ProfilePart::kBoundary, ProfilePart::kOperations};
 
 // The parts `parts` of the profile sim/devices/profiles/HARDWARE. All other parts are empty, as are
-// all parts of a device without profile; b300 and gb300 take the measurements of b200 and
-// gb200 but for steps, and rtx-pro-6000-server takes operations.textproto of l40s. `hardware` is the name of a preset or any other
-// data sheet. Takes about a millisecond.
+// all parts of a device without profile; b300 and gb300 take the measurements of b200 and gb200
+// but for steps, and rtx-pro-6000-server takes operations.textproto of l40s. `hardware` is the name
+// of a preset or any other data sheet. Takes about a millisecond.
 sim::DeviceProfile ProfilePreset(std::string_view hardware,
                                  std::initializer_list<ProfilePart> parts = kAllProfileParts);
 

@@ -75,17 +75,9 @@ def config_text(path):
     return file.read_text()
 
 
-def is_measured(path):
-    """Whether the folder is that of a run of another server, as `validate --measured` writes it."""
-    return (path.name.startswith("measured") and (path / "summary.json").is_file()
-            and not (path / "config.resolved.textproto").exists())
-
-
 def read_policy(path):
     """The policy's name in the configuration, that of a policy of the caller's own, or the class or
-    file of policy.own; "measured" for a run of another server."""
-    if is_measured(path):
-        return "measured"
+    file of policy.own."""
     text = config_text(path)
     own = re.match(r"# `policy` did not decide: (.*) did, a policy of the caller\.$", text,
                    re.MULTILINE)

@@ -361,6 +361,11 @@ ModelConfig ReadHfConfig(const fs::path& path) {
     const ConfigFields fields(parsed, generation_file.string());
     if (fields.Has("eos_token_id")) model.end_tokens = fields.TokenIds("eos_token_id");
   }
+  // ModelOpt may keep the formats of the weights in a file of its own, which is not read.
+  if (model.quantization.empty() &&
+      fs::exists(file.parent_path() / "hf_quant_config.json", unknown)) {
+    model.quantization = "modelopt";
+  }
   model.shape.name = fs::absolute(file).lexically_normal().parent_path().filename().string();
   return model;
 }

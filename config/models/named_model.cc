@@ -115,8 +115,8 @@ ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
   const std::optional<ModelSpec> known = FindModel(EndOf(model, 1));
   if (known && IsMissing(model)) return OfPreset(*known);
   ModelConfig config = ReadHfConfig(model);
-  const bool has_cost =
-      config.quantization.empty() || config.quantization == "fp8" || config.int4.has_value();
+  const bool has_cost = config.quantization.empty() || config.quantization == "fp8" ||
+                        config.int4.has_value() || config.shape.formats != WeightFormats{};
   if (!has_cost && !has_weight_dtype) {
     throw InputError(InputError::Kind::kData, model,
                      fmt::format("quantization_config: weights of {} are not modelled; allowed: "

@@ -18,9 +18,10 @@ constexpr std::string_view kPlainAlone =
     "executors compute models of equal layers with plain attention; allowed: simulate it";
 
 bool HasEqualPlainLayers(const ModelSpec& shape) {
-  return shape.groups.empty() && !shape.latent && !shape.recurrent && !shape.block_index &&
-         shape.value_dim == 0 && shape.chunk == 0 && !shape.full_qk_norm && !shape.sinks &&
-         !shape.keys_are_values && shape.output_gate == OutputGate::kNone &&
+  const bool ungated = shape.moe.shared_intermediate > 0 && !shape.moe.shared_gate;
+  return !ungated && shape.groups.empty() && !shape.latent && !shape.recurrent &&
+         !shape.block_index && shape.value_dim == 0 && shape.chunk == 0 && !shape.full_qk_norm &&
+         !shape.sinks && !shape.keys_are_values && shape.output_gate == OutputGate::kNone &&
          shape.moe.latent == 0 && !shape.moe.selection_bias && !shape.moe.router_bias &&
          !shape.moe.expert_bias && shape.moe.identity_experts == 0 &&
          shape.moe.dense_intermediate == 0 && shape.scales_per_layer == 0;

@@ -52,7 +52,7 @@ GemmFormat FormatOf(DType weights);
 Estimate operator+(const Estimate& a, const Estimate& b);
 Estimate operator*(double count, const Estimate& one);
 
-// What the layers of a model have in common.
+// All that the layers of a model have in common.
 struct LayerContext {
   const ModelSpec& model;
   const HardwareSpec& hardware;

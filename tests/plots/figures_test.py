@@ -272,14 +272,6 @@ def test_latency_distributions_of_runs_of_one_policy_differ_in_look(tmp_path):
     assert len({str(look(line)[::3]) for line in lines.values()}) == 6
 
 
-def test_a_measured_run_is_drawn_beside_a_simulated_one(tmp_path):
-    measured = write_run(tmp_path / "out" / "measured", requests=TWO_TENANTS)
-    (measured / "config.resolved.textproto").unlink()
-    simulated = write_run(tmp_path / "a", requests=TWO_TENANTS)
-    lines = labelled_lines(draw_runs("latency_cdf", measured, simulated).axes[0])
-    assert list(lines) == ["measured", "Orca"]
-
-
 def test_a_prediction_is_drawn_beside_the_runs_that_it_names(tmp_path):
     for name in ("a", "b"):
         write_run(tmp_path / name, requests=TWO_TENANTS)

@@ -61,7 +61,7 @@ double TouchedExperts(const MoeShape& shape, double pairs, double spread, MoeRou
   return std::clamp(experts * (1 - std::pow(1 - 1 / experts, pairs * spread)), 1.0, most);
 }
 
-// What the rank with the most pairs computes.
+// The work of the rank with the most pairs.
 struct RankLoad {
   double pairs = 0;
   double touched = 0;

@@ -264,6 +264,7 @@ TEST_P(PublishedConfigTest, IsReadAsItsPreset) {
   EXPECT_EQ(CachedBytes(read, {}, 0), CachedBytes(preset, {}, 0));
   read.name = preset.name;
   preset.formats = read.formats;
+  preset.weight_dtype = read.weight_dtype;
   EXPECT_TRUE(read == preset);
   Validate(read);
 }
