@@ -46,7 +46,7 @@ class QuietControl final : public RunControl {
   const RunControl& outer_;
 };
 
-std::string InputOf(const ServingRow& row, const ServingOptions& options) {
+std::string InputOf(const ServingRow& row, const ServingPredictionOptions& options) {
   return HexText(HashText(fmt::format("{} {} {}\n{}\n{}\n{}", kVersion, kCommit, kDirty,
                                       options.seed, fmt::join(options.changes, "\n"), row.Key())));
 }
@@ -124,7 +124,7 @@ void WriteExperiment(const std::filesystem::path& folder, const ServingRow& row,
 
 }  // namespace
 
-ServingPrediction PredictServingRow(const ServingRow& row, const ServingOptions& options,
+ServingPrediction PredictServingRow(const ServingRow& row, const ServingPredictionOptions& options,
                                     CostCache& costs, RunControl& control) {
   ServingPrediction told;
   try {
@@ -154,8 +154,8 @@ ServingPrediction PredictServingRow(const ServingRow& row, const ServingOptions&
   return told;
 }
 
-ServingOutcome PredictServing(const OperationTableFiles& files, const ServingOptions& options,
-                              RunControl& control) {
+ServingOutcome PredictServing(const OperationTableFiles& files,
+                              const ServingPredictionOptions& options, RunControl& control) {
   const std::vector<ServingRow> rows = ReadRows(files.in);
   const std::unordered_map<std::string, Cells> earlier = ReadEarlier(files.out);
   if (!options.experiments.empty()) std::filesystem::create_directories(options.experiments);

@@ -13,7 +13,7 @@
 
 namespace twin::run {
 
-struct ServingOptions {
+struct ServingPredictionOptions {
   std::uint64_t seed = 1;            // of every row
   std::vector<std::string> changes;  // to every experiment, as --set takes them
   int jobs = 0;                      // rows at a time; 0: one per core
@@ -33,7 +33,7 @@ struct ServingPrediction {
 // Simulates the deployment of one row (serving_experiment.h). Throughput follows from the
 // latencies, as in tables of measurements: users x tokens / (TTFT + (tokens - 1) x TPOT), with the
 // mean tokens of an output. Rows that cannot be simulated are refused; no InputError is thrown.
-ServingPrediction PredictServingRow(const ServingRow& row, const ServingOptions& options,
+ServingPrediction PredictServingRow(const ServingRow& row, const ServingPredictionOptions& options,
                                     CostCache& costs, RunControl& control);
 
 struct ServingOutcome {
@@ -50,7 +50,7 @@ struct ServingOutcome {
 // renewed while rows finish, and holds all finished rows after an interruption.
 // Throws InputError: a table without its columns or with an id twice, and an output that exists and
 // holds something else.
-ServingOutcome PredictServing(const OperationTableFiles& files, const ServingOptions& options,
-                              RunControl& control);
+ServingOutcome PredictServing(const OperationTableFiles& files,
+                              const ServingPredictionOptions& options, RunControl& control);
 
 }  // namespace twin::run

@@ -29,7 +29,7 @@ constexpr const char* kServingColumns =
 
 struct ServingArguments {
   run::OperationTableFiles files;
-  run::ServingOptions options;
+  run::ServingPredictionOptions options;
 };
 
 void PredictServing(const ServingArguments& arguments, CommandContext& context) {

@@ -90,7 +90,8 @@ nb::tuple PredictServing(const std::string& in, const std::string& out, std::uin
                          const std::vector<std::string>& changes, int jobs,
                          const nb::object& progress) {
   ReportingControl control;
-  run::ServingOptions options{.seed = seed, .changes = changes, .jobs = jobs, .experiments = {}};
+  run::ServingPredictionOptions options{
+      .seed = seed, .changes = changes, .jobs = jobs, .experiments = {}};
   RunInBackground(control, progress, false, [&] {
     run::PredictServing({in, out}, options, control);
   });
