@@ -166,6 +166,24 @@ def repeated_local_names(root):
                            f"it, or list this source behind ALONE in {layer}/CMakeLists.txt")
 
 
+def repeated_types(root):
+    """Types of equal names in one namespace: the linker keeps one definition of the two in silence."""
+    owner = {}
+    for path in sorted(root.rglob("*.h")):
+        inner = path.relative_to(root).as_posix()
+        if layer_of(inner) not in LAYERS:
+            continue
+        namespace = ""
+        for line in path.read_text(encoding="utf-8").splitlines():
+            opened = re.match(r"namespace ([\w:]+) \{", line)
+            if opened or line.startswith("}  // namespace"):
+                namespace = opened.group(1) if opened else ""
+            defined = re.match(r"(?:struct|class|enum class) (\w+)(?: final)?(?: : .*)? \{", line)
+            name = defined and f"{namespace}::{defined.group(1)}"
+            if name and owner.setdefault(name, inner) != inner:
+                yield f"{inner}: '{name}' is also defined in {owner[name]}: rename it"
+
+
 def check_tree(root):
     """All complaints about the tree, as file:line: text."""
     found = []
@@ -190,7 +208,7 @@ def check_tree(root):
             if BARE_NOTE.search(line) and path.name != "tidy.py" and not encoded:
                 complaints.append((number, "a note to do something, without its issue"))
         found += [f"{relative}:{number}: {text}" for number, text in complaints]
-    return found + list(repeated_local_names(root))
+    return found + list(repeated_local_names(root)) + list(repeated_types(root))
 
 
 def self_test():
@@ -217,6 +235,10 @@ def self_test():
         "core/j.cc": ("namespace {\nint Same(int a) { return a; }\n}\n", None),
         "core/k.cc": ("namespace {\nint Same(int b) { return -b; }\nint Same() { return 0; }\n}\n",
                       "'Same(int)' is also defined in core/j.cc"),
+        "core/m.h": (head + "namespace twin {\nstruct Twice {\n};\n}  // namespace twin\n", None),
+        "sched/m.h": (head + "namespace twin {\nclass Twice final {\n};\n}  // namespace twin\n",
+                      "'twin::Twice' is also defined in core/m.h"),
+        "sched/n.h": (head + "namespace twin::run {\nstruct Twice {\n};\n}  // namespace twin::run\n", None),
         "docs/a.md": ("see /wo" + "rk/x\n", "a path of one machine"),
         "core/ok.h": (head + '#include "core/ids.h"\n// TO' + "DO(#12): later, not a rand(om) thing\n"
                       "class A {\n  void F() {\n" + "    G();\n" * 60 + "  }\n};\n", None),
