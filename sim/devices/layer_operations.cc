@@ -318,7 +318,9 @@ LayerOperations::LayerOperations(const LayerContext& context, const LayerSpec& l
       products_(LayerProducts(context, layer).Build()),
       measured_experts_(
           MeasuredExperts(context, layer, context.choices.expert_parallel && tensor_ > 1)),
-      experts_(ExpertsOf(context, layer, context.choices.expert_parallel && tensor_ > 1)) {
+      experts_(measured_experts_
+                   ? std::nullopt
+                   : ExpertsOf(context, layer, context.choices.expert_parallel && tensor_ > 1)) {
   if (layer.recurrent) {
     recurrent_.emplace(context.hardware, RecurrentShapeOf(*layer.recurrent, context.parallelism),
                        context.choices.library, context.device.operations);

@@ -76,7 +76,7 @@ class LayerOperations {
   }
   [[nodiscard]] Estimate Small(std::int64_t rows, const MemoryBoundModel& memory_bound) const;
 
-  [[nodiscard]] bool has_experts() const { return experts_.has_value(); }
+  [[nodiscard]] bool has_experts() const { return measured_experts_ || experts_; }
   // All-reduces of a layer.
   [[nodiscard]] double reductions() const { return reductions_; }
   // In the order of a layer.
