@@ -63,22 +63,10 @@ Measurements Read(sim::AttentionKind kind, const std::string& path, const RunCon
   return all;
 }
 
-std::string_view Name(sim::KernelLibrary library) {
-  switch (library) {
-    case sim::KernelLibrary::kVllm:
-      return "vllm";
-    case sim::KernelLibrary::kSglang:
-      return "sglang";
-    case sim::KernelLibrary::kTrtllm:
-      return "trtllm";
-  }
-  return "";
-}
-
 std::string TableName(const sim::AttentionTable& table) {
   return fmt::format("{} {} {}/{} {} {}",
                      table.kind == sim::AttentionKind::kContext ? "context" : "generation",
-                     Name(table.library), twin::Name(table.compute_dtype),
+                     NameOf(table.library), twin::Name(table.compute_dtype),
                      twin::Name(table.kv_dtype), table.head_dim, table.window);
 }
 

@@ -196,12 +196,10 @@ std::string ValueOf(const Setting& setting, const std::string& text) {
   return {};
 }
 
-// A format that a column names. Blocks with a scale each have the bytes of plain fp8 but for one
-// part in thousands.
+// A format that a column names.
 std::string FormatOf(const ServingRow& row, std::string_view column) {
   const std::string& text = row.Text(column);
   if (ParseDType(text)) return text;
-  if (text == "fp8_block") return "fp8";
   Refuse(column, fmt::format("{} cannot be described", Printable(text)));
 }
 

@@ -49,6 +49,15 @@ bool ConfigFields::IsNull(const char* field) const {
   return found != object_.end() && found->is_null();
 }
 
+std::int32_t ConfigFields::LayerCount(const char* field) const {
+  constexpr std::int32_t kLayersMost = 4096;
+  const std::int32_t layers = Size(field);
+  if (layers > kLayersMost) {
+    Refuse(fmt::format("{} is {}, must be at most {}", field, layers, kLayersMost));
+  }
+  return layers;
+}
+
 std::optional<std::int32_t> ConfigFields::OptionalSize(const char* field,
                                                        std::int32_t lowest) const {
   const Json* value = Find(field);

@@ -28,6 +28,8 @@ class ConfigFields {
 
   // An integer in [lowest, 2^31).
   [[nodiscard]] std::int32_t Size(const char* field) const;
+  // A number of layers, as Size(), which no model has more than 4,096 of.
+  [[nodiscard]] std::int32_t LayerCount(const char* field) const;
   [[nodiscard]] std::optional<std::int32_t> OptionalSize(const char* field,
                                                          std::int32_t lowest = 1) const;
   // A finite number above 0.

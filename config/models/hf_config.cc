@@ -24,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::int32_t kLayersMost = 4096;
 constexpr std::size_t kConfigBytesMax = 16 << 20;
 
 Activation ReadActivation(const ConfigFields& config, const ModelFamily& family) {
@@ -39,11 +38,7 @@ Activation ReadActivation(const ConfigFields& config, const ModelFamily& family)
 }
 
 void ReadLayers(const ConfigFields& config, const char* field, ModelConfig& model) {
-  model.shape.layers = config.Size(field);
-  if (model.shape.layers > kLayersMost) {
-    config.Refuse(
-        fmt::format("{} is {}, must be at most {}", field, model.shape.layers, kLayersMost));
-  }
+  model.shape.layers = config.LayerCount(field);
   model.layer_windows.assign(static_cast<std::size_t>(model.shape.layers), 0);
 }
 

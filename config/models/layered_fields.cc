@@ -16,8 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int32_t kLayerCountMost = 4096;
-
 // Fields that change the computation. A reader that does not know them cannot count the model.
 constexpr std::array kDecisive = {"attention_bias",
                                   "attention_chunk_size",
@@ -157,11 +155,8 @@ void LayeredFields::RefuseUnknown() const {
 }
 
 std::int32_t ReadLayerCount(LayeredFields& fields, const char* field) {
-  const std::int32_t layers = fields.Size(field);
-  if (layers > kLayerCountMost) {
-    fields.Refuse(fmt::format("{} is {}, must be at most {}", field, layers, kLayerCountMost));
-  }
-  return layers;
+  fields.Know({field});
+  return fields.config().LayerCount(field);
 }
 
 ModelSpec ReadFrame(LayeredFields& fields, const std::vector<LayerSpec>& layers,

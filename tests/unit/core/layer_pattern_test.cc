@@ -40,7 +40,7 @@ TEST(LayerPatternTest, LayersThatAreAllEqualAreTheModelsOwn) {
   EXPECT_EQ(model.windowed_layers, 0);
 }
 
-// Of 7 layers, stages have 3 and 4.
+// Seven layers are four in the first stage and three in the second.
 TEST(LayerPatternTest, StagesHaveTheKindsOfTheirLayers) {
   ModelSpec model;
   SetLayers(ExpandLayerPattern("2(F 2W) W", kSymbols), model);
