@@ -133,16 +133,15 @@ class Simulator:
 
     def cache_kb_per_token(self):
         """KV cache of every model preset, in kB (1000 bytes) a token."""
-        return {row[0]: float(row[-1]) for row in self._models()}
+        return {row["model"]: row["kv_bytes_per_token"] / 1e3 for row in self._models()}
 
     def billions_of_parameters(self):
-        return {row[0]: float(row[1]) for row in self._models()}
+        return {row["model"]: row["parameters"] / 1e9 for row in self._models()}
 
     def _models(self):
-        done = subprocess.run([str(self.binary), "doctor", "--list", "models"], capture_output=True,
-                              text=True, check=True)
-        rows = [line.split() for line in done.stdout.splitlines()[1:]]
-        return [row for row in rows if len(row) == 10]
+        done = subprocess.run([str(self.binary), "doctor", "--list", "models", "--format", "json"],
+                              capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
 
     def write_curve(self, name, rows):
         """Keeps a table that a figure draws: OUT/NAME.csv."""

@@ -47,10 +47,8 @@ def sweep(binary, out):
 
 def weights_in_bf16(binary):
     """Bytes of the model's weights."""
-    for line in call(binary, "doctor", "--list", "models").splitlines():
-        if line.split()[:1] == ["llama-2-7b"]:
-            return 1e9 * float(line.split()[8])
-    raise RuntimeError("doctor --list models does not name llama-2-7b")
+    models = json.loads(call(binary, "doctor", "--list", "models", "--format", "json"))
+    return next(model["weight_bytes"] for model in models if model["model"] == "llama-2-7b")
 
 
 def capacity(binary, device, weights, cache):
