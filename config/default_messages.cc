@@ -101,6 +101,8 @@ Messages DefaultMessages() {
   Add<EmulatedWorldConfig, proto::EmulatedWorld>(messages);
   Add<HardwareSpec, proto::Hardware>(messages);
   Add<MoeSpec, proto::ModelShape::Moe>(messages);
+  Add<EnergySpec, proto::Hardware::Energy>(messages);
+  Add<PriceSpec, proto::Hardware::Price>(messages);
   Add<LatentSpec, proto::ModelShape::Latent>(messages);
   Add<RecurrentSpec, proto::ModelShape::Recurrent>(messages);
   Add<BlockIndexSpec, proto::ModelShape::BlockIndex>(messages);

@@ -182,12 +182,14 @@ void Bind(Archive& fields, OutputsConfig& config) {
   fields.Value("perfetto", config.perfetto);
 }
 
+// Without acceptance_length, which becomes a rate.
 template <class Archive>
 void Bind(Archive& fields, SpeculationConfig& config) {
   fields.template Enum<SpecMethod>("method", config.rules.method,
                                    {{"ngram", SpecMethod::kNgram},
                                     {"eagle", SpecMethod::kEagle},
-                                    {"draft_model", SpecMethod::kDraftModel}});
+                                    {"draft_model", SpecMethod::kDraftModel},
+                                    {"mtp", SpecMethod::kMtp}});
   fields.Value("num_speculative_tokens", config.rules.num_speculative_tokens);
   fields.Values("acceptance_rates", config.acceptance.rates);
   fields.Value("proposal_rate", config.acceptance.proposal_rate);

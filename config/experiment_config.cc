@@ -27,6 +27,7 @@
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
 #include "sim/devices/memory_defaults.h"
+#include "sim/world/acceptance_length.h"
 
 namespace twin {
 
@@ -207,6 +208,37 @@ void ValidateAll(const ExperimentConfig& config) {
   ValidateMetrics(config.metrics, config.workload.requests);
 }
 
+// Writes the rate of the acceptance length, or of the length that was measured for the model, into
+// a message that names no rates.
+void SetAcceptanceRates(const ExperimentConfig& config, proto::Speculation& message) {
+  const SpeculationRules& rules = config.speculation->rules;
+  const std::int32_t drafts = rules.num_speculative_tokens;
+  std::optional<double> length;
+  if (message.has_acceptance_length()) {
+    length = message.acceptance_length();
+    if (message.acceptance_rates_size() > 0) {
+      Refuse("speculation.acceptance_length",
+             "is set beside acceptance_rates; allowed: one of them");
+    }
+    if (*length > drafts + 1) {
+      Refuse("speculation.acceptance_length",
+             fmt::format("is {}; allowed: at most 1 + num_speculative_tokens, {}", *length,
+                         drafts + 1));
+    }
+  } else if (message.acceptance_rates_size() == 0) {
+    length = sim::MeasuredAcceptanceLength(config.system.model_spec.name, rules.method, drafts);
+    if (!length && rules.method == SpecMethod::kMtp) {
+      Refuse("speculation.acceptance_length",
+             fmt::format("is missing; allowed: a length, acceptance_rates, or up to 8 drafts of a "
+                         "model with measured lengths: {}",
+                         sim::ModelsWithAcceptanceLengths(rules.method)));
+    }
+  }
+  if (!length) return;
+  message.clear_acceptance_length();
+  message.add_acceptance_rates(sim::AcceptanceRateOf(*length, drafts));
+}
+
 // Lets the policy speculate as the message asks.
 void BindSpeculation(const proto::Experiment& message, ExperimentConfig& config) {
   if (!message.has_speculation()) return;
@@ -222,6 +254,13 @@ void BindSpeculation(const proto::Experiment& message, ExperimentConfig& config)
                        speculation.prompt_lookup_min, speculation.prompt_lookup_max));
   }
   if (!speculation.rules.on()) return;
+  const ModelSpec& model = config.system.model_spec;
+  if (speculation.rules.method == SpecMethod::kMtp && !model.mtp_layer) {
+    Refuse("speculation.method",
+           fmt::format("is mtp, but {} has no module of multi-token prediction; allowed: ngram, "
+                       "eagle, draft_model, or a model with system.model_shape.mtp_layer",
+                       model.name));
+  }
   const bool is_own = config.own_policy != nullptr || config.policy_file.has_value();
   if (is_own || !SetSpeculation(config.policy, speculation.rules)) {
     Refuse("speculation.num_speculative_tokens",
@@ -267,6 +306,9 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     if (message.system().has_server()) FillFromServer(config.system, message);
     BindPolicy(message, config);
+    if (config.speculation && config.speculation->rules.on()) {
+      SetAcceptanceRates(config, *message.mutable_speculation());
+    }
     if (is_new) {
       LoadOwnPolicy(config);
       ValidateContext(config.policy, config.system.model_spec.max_position);

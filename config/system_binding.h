@@ -17,6 +17,24 @@ inline constexpr EnumNames<DType> kDTypeNames = {
     {"mxfp4", DType::kMxfp4},        {"nvfp4", DType::kNvfp4}};
 
 template <class Archive>
+void Bind(Archive& fields, EnergySpec& energy) {
+  fields.Value("idle_watts", energy.idle_watts);
+  fields.Value("base_watts", energy.base_watts);
+  fields.Value("limit_watts", energy.limit_watts);
+  fields.Value("joules_per_byte", energy.joules_per_byte);
+  fields.Value("joules_per_flop", energy.joules_per_flop);
+  fields.Value("joules_per_link_byte", energy.joules_per_link_byte);
+  fields.Value("source", energy.source);
+}
+
+template <class Archive>
+void Bind(Archive& fields, PriceSpec& price) {
+  fields.Value("usd_per_hour", price.usd_per_hour);
+  fields.Value("date", price.date);
+  fields.Value("source", price.source);
+}
+
+template <class Archive>
 void Bind(Archive& fields, HardwareSpec& spec) {
   fields.Value("name", spec.name);
   fields.Value("memory_bytes", spec.memory_bytes);
@@ -48,6 +66,8 @@ void Bind(Archive& fields, HardwareSpec& spec) {
   fields.Value("attention_latency_s", spec.attention_latency_s);
   fields.Value("attention_per_request_s", spec.attention_per_request_s);
   fields.Value("elementwise_latency_s", spec.elementwise_latency_s);
+  fields.OptionalNested("energy", spec.energy);
+  fields.OptionalNested("price", spec.price);
 }
 
 template <class Archive>
@@ -162,6 +182,7 @@ void Bind(Archive& fields, ModelSpec& model) {
   fields.Value("embedding_width", model.embedding_width);
   fields.Value("windowed_layers", model.windowed_layers);
   fields.List("groups", model.groups);
+  fields.OptionalNested("mtp_layer", model.mtp_layer);
   fields.template Enum<DType>("weight_dtype", model.weight_dtype, kDTypeNames);
   fields.Nested("formats", model.formats);
   fields.template Enum<DType>("kv_dtype", model.kv_dtype, kDTypeNames);

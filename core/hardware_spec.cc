@@ -19,6 +19,37 @@ void AddWrong(const Field& field, const char* allowed, std::string& wrong) {
                        allowed);
 }
 
+void RequireSource(const char* name, const std::string& source, std::string& wrong) {
+  if (!source.empty()) return;
+  wrong += fmt::format("{}{} is missing", wrong.empty() ? "" : "; ", name);
+}
+
+void CheckEnergy(const EnergySpec& energy, std::string& wrong) {
+  for (const Field& field : {
+           Field{"energy.base_watts", energy.base_watts},
+           Field{"energy.limit_watts", energy.limit_watts},
+       }) {
+    if (!(field.value > 0)) AddWrong(field, "positive", wrong);
+  }
+  for (const Field& field : {
+           Field{"energy.idle_watts", energy.idle_watts},
+           Field{"energy.joules_per_byte", energy.joules_per_byte},
+           Field{"energy.joules_per_flop", energy.joules_per_flop},
+           Field{"energy.joules_per_link_byte", energy.joules_per_link_byte},
+       }) {
+    if (!(field.value >= 0)) AddWrong(field, "0 or more", wrong);
+  }
+  RequireSource("energy.source", energy.source, wrong);
+}
+
+void CheckPrice(const PriceSpec& price, std::string& wrong) {
+  if (!(price.usd_per_hour > 0)) {
+    AddWrong({"price.usd_per_hour", price.usd_per_hour}, "positive", wrong);
+  }
+  RequireSource("price.date", price.date, wrong);
+  RequireSource("price.source", price.source, wrong);
+}
+
 }  // namespace
 
 // Conditions are written so that NaN fails them.
@@ -65,6 +96,8 @@ void Validate(const HardwareSpec& h) {
        }) {
     if (!(field.value >= 0)) AddWrong(field, "0 or more", wrong);
   }
+  if (h.energy) CheckEnergy(*h.energy, wrong);
+  if (h.price) CheckPrice(*h.price, wrong);
   if (!wrong.empty()) throw InputError(InputError::Kind::kUsage, "hardware " + h.name, wrong);
 }
 

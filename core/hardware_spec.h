@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "core/energy_spec.h"
 
 namespace twin {
 
@@ -60,11 +63,16 @@ struct HardwareSpec {
   double attention_per_request_s = 0.05e-6;  // decode attention: further time per request
   double elementwise_latency_s = 3e-6;
 
+  // Absent = unknown: nothing is then said of energy or cost.
+  std::optional<EnergySpec> energy = std::nullopt;
+  std::optional<PriceSpec> price = std::nullopt;
+
   bool operator==(const HardwareSpec&) const = default;
 };
 
 // Throws InputError (usage) naming the device and all wrong fields if a capacity, bandwidth, or the
-// fp32 peak is not positive, a fraction is outside (0, 1], or another number is negative.
+// fp32 peak is not positive, a fraction is outside (0, 1], or another number is negative. Energy
+// and price need a source, and their positive numbers.
 void Validate(const HardwareSpec& hardware);
 
 }  // namespace twin

@@ -36,9 +36,9 @@ ModelSpec Moonlight() {
 ModelSpec Glm47Flash() {
   const LayerSpec attention = Latent(
       20, {.query_rank = 768, .kv_rank = 512, .nope_dim = 192, .rope_dim = 64, .value_dim = 256});
-  return Model({2048, 154880, 202752}, "d 46e",
-               {{"d", Dense(attention, 10240)},
-                {"e", Mixture(attention, Corrected(Experts(64, 4, 1536, 1536)))}});
+  return WithMtp(Model({2048, 154880, 202752}, "d 46e",
+                       {{"d", Dense(attention, 10240)},
+                        {"e", Mixture(attention, Corrected(Experts(64, 4, 1536, 1536)))}}));
 }
 
 ModelSpec MistralSmall4() {
@@ -61,7 +61,7 @@ ModelSpec DeepSeekV3() {
                           {{"d", Dense(attention, 18432)},
                            {"e", Mixture(attention, Corrected(Experts(256, 8, 2048, 2048)))}});
   model.weight_dtype = DType::kFp8Block;
-  return model;
+  return WithMtp(model);
 }
 
 ModelSpec DeepSeekV32() {
@@ -70,7 +70,7 @@ ModelSpec DeepSeekV32() {
                           {{"d", Dense(attention, 18432)},
                            {"e", Mixture(attention, Corrected(Experts(256, 8, 2048, 2048)))}});
   model.weight_dtype = DType::kFp8Block;
-  return model;
+  return WithMtp(model);
 }
 
 ModelSpec KimiK2() {
@@ -92,19 +92,20 @@ ModelSpec KimiK25() {
 
 ModelSpec Glm5() {
   const LayerSpec attention = Latent(64, WithIndex(kGlmLatent, 32));
-  return Model({6144, 154880, 202752}, "3d 75e",
-               {{"d", Dense(attention, 12288)},
-                {"e", Mixture(attention, Corrected(Experts(256, 8, 2048, 2048)))}});
+  return WithMtp(Model({6144, 154880, 202752}, "3d 75e",
+                       {{"d", Dense(attention, 12288)},
+                        {"e", Mixture(attention, Corrected(Experts(256, 8, 2048, 2048)))}}));
 }
 
 ModelSpec Glm52() {
   const LatentSpec index = WithIndex(kGlmLatent, 32);
   const LayerSpec owner = Latent(64, index);
   const MoeSpec experts = Corrected(Experts(256, 8, 2048, 2048));
-  return Model({6144, 154880, 1048576}, "3d 18(3r e) 3r",
-               {{"d", Dense(owner, 12288)},
-                {"e", Mixture(owner, experts)},
-                {"r", Mixture(Latent(64, ReusingIndex(index)), experts)}});
+  return WithMtp(Model({6144, 154880, 1048576}, "3d 18(3r e) 3r",
+                       {{"d", Dense(owner, 12288)},
+                        {"e", Mixture(owner, experts)},
+                        {"r", Mixture(Latent(64, ReusingIndex(index)), experts)}}),
+                 Mixture(owner, experts));
 }
 
 // A published layer is two sublayers and a mixture beside the second one.

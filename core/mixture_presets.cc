@@ -15,17 +15,17 @@ using namespace presets;
 ModelSpec Glm45() {
   LayerSpec attention = NormedHeads(96, 8, 128);
   attention.qkv_bias = true;
-  return Model({5120, 151552, 131072}, "3d 89e",
-               {{"d", Dense(attention, 12288)},
-                {"e", Mixture(attention, Corrected(Experts(160, 8, 1536, 1536)))}});
+  return WithMtp(Model({5120, 151552, 131072}, "3d 89e",
+                       {{"d", Dense(attention, 12288)},
+                        {"e", Mixture(attention, Corrected(Experts(160, 8, 1536, 1536)))}}));
 }
 
 ModelSpec Glm45Air() {
   LayerSpec attention = Heads(96, 8, 128);
   attention.qkv_bias = true;
-  return Model({4096, 151552, 131072}, "d 45e",
-               {{"d", Dense(attention, 10944)},
-                {"e", Mixture(attention, Corrected(Experts(128, 8, 1408, 1408)))}});
+  return WithMtp(Model({4096, 151552, 131072}, "d 45e",
+                       {{"d", Dense(attention, 10944)},
+                        {"e", Mixture(attention, Corrected(Experts(128, 8, 1408, 1408)))}}));
 }
 
 ModelSpec MiniMaxM2() {

@@ -187,12 +187,16 @@ std::int64_t EmbeddingProjection(const ModelSpec& m) {
 // Parameters of the first stage before its layers (input), and of the last stage after them
 // (output).
 std::int64_t InputParameters(const ModelSpec& m, std::int64_t tensor) {
+  const std::int64_t hidden = m.hidden;
+  // Embedding and hidden state are normed and projected together.
+  if (m.is_mtp_module) return 2 * hidden * hidden + 2 * NormParameters(m, hidden);
   return CeilDiv(m.vocab, tensor) * EmbeddingWidth(m) + EmbeddingProjection(m) +
          std::int64_t{m.learned_positions} * m.hidden;
 }
 
 std::int64_t OutputParameters(const ModelSpec& m, std::int64_t tensor, bool shares_embedding) {
   const std::int64_t norm = m.final_norm ? NormParameters(m, m.hidden) : 0;
+  if (m.is_mtp_module) return norm;
   const std::int64_t head = CeilDiv(m.vocab, tensor) * EmbeddingWidth(m);
   return norm + EmbeddingProjection(m) + (shares_embedding ? 0 : head);
 }
@@ -223,7 +227,7 @@ double LayerBytes(const ModelSpec& m, const LayerSpec& layer, const Parallelism&
   const auto bytes = [&](std::int64_t numbers, const std::optional<DType>& format) {
     return static_cast<double>(numbers) * BytesPerWeight(format.value_or(m.weight_dtype));
   };
-  const bool uniform = m.groups.empty() && m.formats == WeightFormats{};
+  const bool uniform = m.groups.empty() && m.formats == WeightFormats{} && !m.is_mtp_module;
   const DType rest = uniform ? m.weight_dtype : EmbeddingFormat(m.weight_dtype);
   return bytes(count.attention, m.formats.attention) + bytes(count.recurrent, m.formats.recurrent) +
          bytes(count.dense, m.formats.dense) + bytes(count.shared, m.formats.shared) +
@@ -312,33 +316,6 @@ void ValidateSplit(const ModelSpec& model, const LayerSpec& layer, std::int64_t 
   }
 }
 
-// Cached bytes of a layer's window, chunk or state, on one rank.
-std::int64_t FixedBytes(const ModelSpec& m, const LayerSpec& l, const Parallelism& p) {
-  if (!l.recurrent) {
-    return std::max(l.sliding_window, l.chunk) * KvBytesPerTokenAndLayer(m, l, p);
-  }
-  const RecurrentSpec& r = *l.recurrent;
-  const std::int64_t heads = r.value_heads / p.tensor;
-  const std::int64_t keys = std::max(1, r.key_heads / p.tensor) * std::int64_t{r.key_dim};
-  const std::int64_t values = heads * r.value_dim;
-  const std::int64_t state = heads * r.key_dim * r.value_dim * r.state_value_bytes;
-  constexpr std::int64_t kTailBytes = 2;
-  const std::int64_t taps = std::max(0, r.convolution - 1);
-  return state + taps * (2 * keys + values) * kTailBytes;
-}
-
-bool KeepsAllTokens(const LayerSpec& layer) {
-  return layer.query_heads > 0 && layer.sliding_window == 0 && layer.chunk == 0;
-}
-
-// fp8, with a scale of 32 bits.
-std::int64_t IndexBytesPerToken(const LayerSpec& layer) {
-  constexpr std::int64_t kScaleBytes = 4;
-  if (layer.block_index) return layer.block_index->dim + kScaleBytes;
-  const bool owns = layer.latent && layer.latent->owns_index();
-  return owns ? layer.latent->index_dim + kScaleBytes : 0;
-}
-
 }  // namespace
 
 void SetLayers(const std::vector<LayerGroup>& groups, ModelSpec& model) {
@@ -361,6 +338,16 @@ std::int32_t MostExperts(const ModelSpec& model) {
   return most;
 }
 
+ModelSpec MtpModule(const ModelSpec& model) {
+  if (!model.mtp_layer) Refuse(model, "has no module of multi-token prediction");
+  ModelSpec module = model;
+  module.name += ", multi-token prediction";
+  module.mtp_layer.reset();
+  module.is_mtp_module = true;
+  SetLayers({{1, *model.mtp_layer}}, module);
+  return module;
+}
+
 void Validate(const ModelSpec& model) {
   RequirePositive(model, "layers", model.layers);
   RequirePositive(model, "hidden", model.hidden);
@@ -370,6 +357,7 @@ void Validate(const ModelSpec& model) {
     Refuse(model,
            "kv_dtype is " + std::string(Name(model.kv_dtype)) + ", a format of weights alone");
   }
+  if (model.mtp_layer) Validate(MtpModule(model));
   if (!model.groups.empty()) {
     ValidateGroups(model);
     return;
@@ -483,6 +471,32 @@ std::int64_t KvBytesPerTokenAndLayer(const ModelSpec& model, const LayerSpec& la
          ByteSize(model.kv_dtype);
 }
 
+std::int64_t FixedKvBytes(const ModelSpec& m, const LayerSpec& l, const Parallelism& p) {
+  if (!l.recurrent) {
+    return std::max(l.sliding_window, l.chunk) * KvBytesPerTokenAndLayer(m, l, p);
+  }
+  const RecurrentSpec& r = *l.recurrent;
+  const std::int64_t heads = r.value_heads / p.tensor;
+  const std::int64_t keys = std::max(1, r.key_heads / p.tensor) * std::int64_t{r.key_dim};
+  const std::int64_t values = heads * r.value_dim;
+  const std::int64_t state = heads * r.key_dim * r.value_dim * r.state_value_bytes;
+  constexpr std::int64_t kTailBytes = 2;
+  const std::int64_t taps = std::max(0, r.convolution - 1);
+  return state + taps * (2 * keys + values) * kTailBytes;
+}
+
+bool KeepsAllTokens(const LayerSpec& layer) {
+  return layer.query_heads > 0 && layer.sliding_window == 0 && layer.chunk == 0;
+}
+
+// fp8, with a scale of 32 bits.
+std::int64_t IndexBytesPerToken(const LayerSpec& layer) {
+  constexpr std::int64_t kScaleBytes = 4;
+  if (layer.block_index) return layer.block_index->dim + kScaleBytes;
+  const bool owns = layer.latent && layer.latent->owns_index();
+  return owns ? layer.latent->index_dim + kScaleBytes : 0;
+}
+
 KvBytes CachedBytes(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage) {
   KvBytes bytes;
   if (model.groups.empty() && model.sliding_window > 0) {
@@ -499,7 +513,7 @@ KvBytes CachedBytes(const ModelSpec& model, const Parallelism& parallelism, std:
       bytes.per_token += kind.layers * KvBytesPerTokenAndLayer(model, layer, parallelism);
       bytes.index_per_token += kind.layers * IndexBytesPerToken(layer);
     } else {
-      bytes.per_sequence += kind.layers * FixedBytes(model, layer, parallelism);
+      bytes.per_sequence += kind.layers * FixedKvBytes(model, layer, parallelism);
     }
   }
   return bytes;

@@ -45,6 +45,12 @@ struct ModelSpec : LayerSpec {
   std::int32_t embedding_width = 0;
   std::int32_t windowed_layers = 0;  // without `groups`: layers that the window applies to
   std::vector<LayerGroup> groups;    // in order; empty = all layers are equal
+  // The layer of the checkpoint's module of multi-token prediction (DeepSeek-V3, arXiv 2412.19437,
+  // section 2.2), which is not one of `layers`; MtpModule() describes the module.
+  std::optional<LayerSpec> mtp_layer;
+  // This is such a module: it joins a token's embedding and the hidden state of the model whose
+  // embedding and head it shares.
+  bool is_mtp_module = false;
   DType weight_dtype = DType::kBf16;
   WeightFormats formats;
   DType kv_dtype = DType::kBf16;
@@ -64,6 +70,10 @@ struct Parallelism {
 // Makes the layers of `model` those of `groups`, and its number of layers theirs. Layers that are
 // all equal become the model's own; a window that all of them have applies to all.
 void SetLayers(const std::vector<LayerGroup>& groups, ModelSpec& model);
+
+// The module of multi-token prediction as a model of one layer, in the formats of `model`. Throws
+// InputError (usage) if the model has none.
+ModelSpec MtpModule(const ModelSpec& model);
 
 // The most routed experts that a layer has; 0 = all MLPs are dense.
 std::int32_t MostExperts(const ModelSpec& model);
@@ -106,6 +116,15 @@ std::int32_t KvHeadsPerRank(const LayerSpec& layer, const Parallelism& paralleli
 // vectors are replicated. A tied embedding is stored twice if the first and last stage differ.
 std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
                                 std::int32_t stage);
+
+// Whether a layer caches something of each token for the whole life of a sequence.
+bool KeepsAllTokens(const LayerSpec& layer);
+// Cached bytes of a sequence of a layer that keeps a window, a chunk (both full) or a state of
+// fixed size, on one rank.
+std::int64_t FixedKvBytes(const ModelSpec& model, const LayerSpec& layer,
+                          const Parallelism& parallelism);
+// Cached bytes of a token for the layer's index, which every rank has whole; 0 = no index.
+std::int64_t IndexBytesPerToken(const LayerSpec& layer);
 
 // Cached bytes of a request of the layers of a stage on one rank.
 struct KvBytes {

@@ -120,6 +120,15 @@ inline ModelSpec Model(const Frame& frame, std::string_view pattern,
   return model;
 }
 
+// With a module of multi-token prediction whose layer is `layer`, or the last one.
+inline ModelSpec WithMtp(ModelSpec model, const LayerSpec& layer) {
+  model.mtp_layer = layer;
+  return model;
+}
+inline ModelSpec WithMtp(const ModelSpec& model) {
+  return WithMtp(model, model.groups.back().layer);
+}
+
 inline MoeSpec Experts(std::int32_t experts, std::int32_t experts_per_token, std::int32_t width,
                        std::int32_t shared_width = 0) {
   return {.experts = experts,

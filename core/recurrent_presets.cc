@@ -21,9 +21,9 @@ LayerSpec GatedHeads(std::int32_t query_heads, std::int32_t kv_heads) {
 
 ModelSpec QwenHybrid(const Frame& frame, std::string_view pattern, const LayerSpec& recurrent,
                      const LayerSpec& full, const MoeSpec& experts) {
-  return Model(frame, pattern,
-               {{"Ge", Mixture(recurrent, GatedShared(experts))},
-                {"Fe", Mixture(full, GatedShared(experts))}});
+  return WithMtp(Model(frame, pattern,
+                       {{"Ge", Mixture(recurrent, GatedShared(experts))},
+                        {"Fe", Mixture(full, GatedShared(experts))}}));
 }
 
 ModelSpec Qwen3Next() {
@@ -44,8 +44,9 @@ ModelSpec Qwen35A3b() {
                     Experts(256, 8, 512, 512));
 }
 ModelSpec Qwen35Dense27b() {
-  return Model({5120, 248320, 262144}, "16(3Gd Fd)",
-               {{"Gd", Dense(GatedDelta(16, 48), 17408)}, {"Fd", Dense(GatedHeads(24, 4), 17408)}});
+  return WithMtp(
+      Model({5120, 248320, 262144}, "16(3Gd Fd)",
+            {{"Gd", Dense(GatedDelta(16, 48), 17408)}, {"Fd", Dense(GatedHeads(24, 4), 17408)}}));
 }
 
 // `letters` as in hybrid_override_pattern: M Mamba-2, * attention, E mixture, - dense MLP.

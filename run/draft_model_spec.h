@@ -1,4 +1,5 @@
-// The draft model that an experiment names (speculation.model).
+// The model that proposes the drafts of an experiment: the draft model that it names
+// (speculation.model), or the served model's module of multi-token prediction.
 #pragma once
 
 #include <optional>

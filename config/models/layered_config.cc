@@ -35,6 +35,18 @@ constexpr std::array kRefused = {
     Refused{"step3p7", "its config.json is not read yet; use the preset step-3.7-flash"},
 };
 
+// MiniMax-M2 names num_mtp_modules, but its weights hold none.
+bool HasMtpModule(LayeredFields& fields) {
+  return fields.Or("num_nextn_predict_layers", 0) > 0 || fields.Or("mtp_num_hidden_layers", 0) > 0;
+}
+
+// The module's layer is as the model's last one; one that reuses an index owns its own.
+LayerSpec MtpLayerOf(const ModelSpec& model) {
+  LayerSpec layer = model.groups.empty() ? LayerSpec(model) : model.groups.back().layer;
+  if (layer.latent) layer.latent->reuses_index = false;
+  return layer;
+}
+
 }  // namespace
 
 bool IsLayeredFamily(std::string_view model_type) { return Find(model_type) != nullptr; }
@@ -63,6 +75,7 @@ ModelSpec ReadLayeredModel(const ConfigFields& config, const ConfigFields& outer
   LayeredFields fields(config);
   ModelSpec model = reader.read(fields);
   fields.RefuseUnknown();
+  if (HasMtpModule(fields)) model.mtp_layer = MtpLayerOf(model);
   const bool tied = outer.Flag("tie_word_embeddings", reader.tied_embeddings);
   model.tied_embeddings = config.Flag("tie_word_embeddings", tied);
   return model;

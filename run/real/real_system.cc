@@ -71,10 +71,9 @@ void ReadDraftModel(ExperimentConfig& config) {
 void ResolveSpeculation(ExperimentConfig& config) {
   if (!config.speculation || !config.speculation->rules.on()) return;
   const SpecMethod method = config.speculation->rules.method;
-  if (method == SpecMethod::kEagle) {
+  if (config.speculation->rules.reads_hidden_states()) {
     Refuse("speculation.method",
-           "is eagle, which no real world computes; allowed: ngram, "
-           "draft_model");
+           "is eagle or mtp, which no real world computes; allowed: ngram, draft_model");
   }
   if (OnCuda(config) || config.system.parallelism.devices() > 1) {
     Refuse("speculation.num_speculative_tokens",

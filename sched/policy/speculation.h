@@ -9,6 +9,7 @@ namespace twin {
 enum class SpecMethod : std::uint8_t {
   kNgram,       // the tokens that followed the latest ones earlier in prompt and output
   kEagle,       // a head of the model itself; its keys and values are in the request's blocks
+  kMtp,         // the model's module of multi-token prediction; likewise
   kDraftModel,  // a smaller model; its keys and values are in the request's blocks, too
 };
 
@@ -24,6 +25,10 @@ struct SpeculationRules {
   // Tokens that the proposer adds to each work item in its first pass.
   [[nodiscard]] std::int32_t draft_slots() const {
     return on() && method == SpecMethod::kDraftModel ? 1 : 0;
+  }
+  // The proposer sees the hidden states of the model: its cache depends on the token after each.
+  [[nodiscard]] bool reads_hidden_states() const {
+    return method == SpecMethod::kEagle || method == SpecMethod::kMtp;
   }
   bool operator==(const SpeculationRules&) const = default;
 };

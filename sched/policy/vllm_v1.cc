@@ -67,11 +67,10 @@ std::span<const CaseName> VllmV1Config::CaseNames() { return kVllmV1CaseNames; }
 
 void VllmV1Config::Validate() const {
   RequireDrafts(kName, speculation);
-  // With EAGLE, keys of blocks depend on the tokens after a block.
-  RequireField(
-      !speculation.on() || speculation.method != SpecMethod::kEagle || !enable_prefix_caching,
-      "vllm_v1.enable_prefix_caching", enable_prefix_caching,
-      "must be false with the speculation method eagle");
+  // Of a proposer that reads hidden states, keys of blocks depend on the tokens after a block.
+  RequireField(!speculation.on() || !speculation.reads_hidden_states() || !enable_prefix_caching,
+               "vllm_v1.enable_prefix_caching", enable_prefix_caching,
+               "must be false with the speculation methods eagle and mtp");
   // An admitted request that is padded to verify drafts would never fit.
   const std::int32_t verified = speculation.on() ? 1 + speculation.num_speculative_tokens : 0;
   RequireField(max_num_scheduled_tokens == 0 || max_num_scheduled_tokens >= verified,

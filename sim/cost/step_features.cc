@@ -55,11 +55,11 @@ FeatureExtractor::FeatureExtractor(const ModelSpec& model, std::int32_t tile_tok
       windowed_share_(static_cast<double>(model.windowed_layers) / model.layers),
       experts_per_token_(model.moe.experts_per_token),
       touched_experts_(ExpectedTouchedExperts(model.moe)) {
-  if (!model.groups.empty() || model.latent) {
+  if (!model.groups.empty() || model.latent || model.is_mtp_module) {
     throw InputError(
         InputError::Kind::kUsage, "cost",
-        fmt::format("layers of {} differ, or have latent attention, which roofline and "
-                    "fitted costs do not know; allowed: profile, linear, constant",
+        fmt::format("layers of {} differ, have latent attention, or predict several tokens, which "
+                    "roofline and fitted costs do not know; allowed: profile, linear, constant",
                     model.name));
   }
   if (tile_tokens < 1) {

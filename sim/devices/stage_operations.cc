@@ -46,6 +46,10 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
   const GemmModel gemm(hardware, device.gemm, choices.library);
   const LayerContext context{model, hardware, parallelism, device, choices, gemm, memory_bound_};
   for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) AddKind(context, kind);
+  if (model.is_mtp_module) {
+    join_product_.emplace(gemm.Curve(model.hidden, 2 * std::int64_t{model.hidden},
+                                     FormatOf(EmbeddingFormat(model.weight_dtype))));
+  }
   if (stage == parallelism.pipeline - 1) {
     head_product_.emplace(gemm.Curve(RoundedShare(model.vocab, parallelism), model.hidden,
                                      FormatOf(EmbeddingFormat(model.weight_dtype))));
@@ -166,7 +170,9 @@ Estimate StageOperations::SumOfLayers(const Of& of) const {
 }
 
 Estimate StageOperations::LayerGemms(std::int64_t rows) const {
-  return SumOfLayers([&](const LayerOperations& layer) { return layer.Gemms(rows); });
+  const Estimate layers =
+      SumOfLayers([&](const LayerOperations& layer) { return layer.Gemms(rows); });
+  return join_product_ ? layers + (*join_product_)(rows) : layers;
 }
 
 Estimate StageOperations::Experts(std::int64_t rows) const {

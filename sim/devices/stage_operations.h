@@ -132,6 +132,7 @@ class StageOperations {
   std::vector<Kind> kinds_;
   std::vector<SharedAttention> attentions_;
   std::optional<ProductCurve> head_product_;  // of the last stage
+  std::optional<ProductCurve> join_product_;  // of a module of multi-token prediction
   CollectiveModel collective_;
   MemoryBoundModel memory_bound_;
   bool has_experts_;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/input_error.h"
 #include "core/model_names.h"
 
 namespace twin {
@@ -133,6 +134,26 @@ TEST(LayeredPresetsTest, LatentVectorsAreNotSharded) {
   for (const std::int32_t ranks : {1, 4, 8}) {
     EXPECT_EQ(KvBytesPerToken(model, {.tensor = ranks}, 0), 35'136) << ranks;
   }
+}
+
+// Published totals of checkpoints with the module, in 10^9: DeepSeek-V3 684.489 has 671.026 without
+// it and a second copy of embedding and head of 1.853; V3.2 685.355; Qwen3-Next 81.32.
+TEST(LayeredPresetsTest, ModulesOfMultiTokenPredictionHaveThePublishedParameters) {
+  const auto billions = [](const char* name) {
+    return 1e-9 * static_cast<double>(TotalParameters(MtpModule(ModelPreset(name))));
+  };
+  EXPECT_EQ(TotalParameters(MtpModule(ModelPreset("deepseek-v3"))), 11'610'068'224LL);
+  EXPECT_NEAR(billions("deepseek-v3.2"), 11.624, 0.0005);
+  EXPECT_NEAR(billions("glm-5"), 9.953, 0.0005);
+  EXPECT_NEAR(billions("glm-4.7-flash"), 0.644, 0.0005);
+  EXPECT_NEAR(billions("glm-4.5"), 3.988, 0.0005);
+  EXPECT_NEAR(billions("glm-4.5-air"), 2.375, 0.0005);
+  EXPECT_NEAR(billions("qwen3-next-80b-a3b"), 1.650, 0.0005);
+  EXPECT_NEAR(billions("qwen3.5-397b-a17b"), 6.596, 0.0005);
+}
+
+TEST(LayeredPresetsTest, AModelWithoutSuchAModuleRefusesToDescribeOne) {
+  EXPECT_THROW(MtpModule(ModelPreset("llama-3.1-8b")), InputError);
 }
 
 double GigabytesPerRank(const char* name, std::int32_t ranks) {

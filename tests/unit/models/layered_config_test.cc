@@ -48,7 +48,8 @@ std::string Experts(int dense, int experts, int top, int width, int shared) {
                      dense, experts, top, width, shared);
 }
 constexpr const char* kFirst = R"(, "first_k_dense_replace": 1, "moe_layer_freq": 1)";
-constexpr const char* kThree = R"(, "first_k_dense_replace": 3)";
+constexpr const char* kThree = R"(, "first_k_dense_replace": 3, "num_nextn_predict_layers": 1)";
+constexpr const char* kModule = R"(, "num_nextn_predict_layers": 1)";
 constexpr const char* kIndex =
     R"(, "index_n_heads": {}, "index_head_dim": 128, "index_topk": 2048)";
 
@@ -122,7 +123,8 @@ std::vector<Published> LatentModels() {
                         Frame("kimi_k2", 7168, 61, 163840, 262144) + Latent(64, "1536", 128, 128) +
                         Experts(18432, 384, 8, 2048, 1) + kFirst + "}"},
       {"glm-4.7-flash", Frame("glm4_moe_lite", 2048, 47, 154880, 202752) +
-                            Latent(20, "768", 192, 256) + Experts(10240, 64, 4, 1536, 1) + kFirst},
+                            Latent(20, "768", 192, 256) + Experts(10240, 64, 4, 1536, 1) + kFirst +
+                            kModule},
       {"glm-5", Frame("glm_moe_dsa", 6144, 78, 154880, 202752) + Latent(64, "2048", 192, 256) +
                     Experts(12288, 256, 8, 2048, 1) + kThree +
                     fmt::format(fmt::runtime(kIndex), 32)},
@@ -153,7 +155,7 @@ std::vector<Published> MixtureModels() {
                       Experts(12288, 160, 8, 1536, 1) + kThree},
       {"glm-4.5-air", Frame("glm4_moe", 4096, 46, 151552, 131072) + Heads(96, 8, 128) +
                           R"("attention_bias": true, "use_qk_norm": false, )" +
-                          Experts(10944, 128, 8, 1408, 1) + kFirst},
+                          Experts(10944, 128, 8, 1408, 1) + kFirst + kModule},
       {"dots.llm1", Frame("dots1", 4096, 62, 152064, 32768) + Heads(32, 32, 128) +
                         Experts(10944, 128, 6, 1408, 2) + kFirst},
       {"solar-open-100b", Frame("solar_open", 4096, 48, 196608, 131072) + Heads(64, 8, 128) +
@@ -192,14 +194,15 @@ std::vector<Published> RecurrentModels() {
   return {
       {"qwen3-next-80b-a3b", Frame("qwen3_next", 2048, 48, 151936, 262144) + Heads(16, 2, 256) +
                                  R"("full_attention_interval": 4, )" + Delta(32) +
-                                 QwenExperts(512, 10, 512)},
+                                 QwenExperts(512, 10, 512) + kModule},
       {"qwen3.5-397b-a17b", R"("model_type": "qwen3_5_moe", "text_config": {)" +
                                 Frame("qwen3_5_moe_text", 4096, 60, 248320, 262144) +
                                 Heads(32, 2, 256) +
                                 Types(List(15, kG + "," + kG + "," + kG + "," + kF)) + Delta(64) +
-                                QwenExperts(512, 10, 1024) + "}"},
+                                QwenExperts(512, 10, 1024) + R"(, "mtp_num_hidden_layers": 1})"},
       {"qwen3.5-27b", Frame("qwen3_5_text", 5120, 64, 248320, 262144) + Heads(24, 4, 256) +
-                          R"("intermediate_size": 17408, )" + Delta(48)},
+                          R"("intermediate_size": 17408, "mtp_num_hidden_layers": 1, )" +
+                          Delta(48)},
       {"nemotron-3-nano-30b-a3b",
        Frame("nemotron_h", 2688, 52, 131072, 262144) + Heads(32, 2, 128) +
            Nemotron("MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME", 64, 64, 128,

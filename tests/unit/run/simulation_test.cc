@@ -181,6 +181,61 @@ TEST(ResolveTest, RefusesDraftsThatNoPolicyVerifies) {
       HasSubstr("speculation.model"));
 }
 
+// 3 drafts at 0.8: 1 + 0.8 + 0.64 + 0.512 = 2.952 tokens a step.
+TEST(SimulateTest, AnAcceptanceLengthGivesTheRateOfAllDrafts) {
+  const ExperimentConfig config =
+      Experiment(" speculation { num_speculative_tokens: 3 acceptance_length: 2.952 }");
+  ASSERT_EQ(config.speculation->acceptance.rates.size(), 1U);
+  EXPECT_NEAR(config.speculation->acceptance.rates[0], 0.8, 1e-9);
+}
+
+// Of DeepSeek-V3's module a rank holds, in GB: an eighth of 256 experts in fp8, 1.409, and of the
+// shared one, 0.006; attention, 0.038; the product of 2 x 7168 x 7168 numbers of 16 bits, 0.206.
+// Its layer caches 576 numbers of 16 bits a token.
+TEST(ResolveTest, TheModuleOfMultiTokenPredictionTakesMemory) {
+  const std::string text =
+      "workload { requests: 1 arrivals { kind: poisson rate: 1 } shape { prompt { kind: fixed "
+      "value: 9 } output { kind: fixed value: 9 } } } system { hardware: 'b200' model: "
+      "'deepseek-v3' tensor_parallel: 8 } policy { vllm_v1 {} } cost { constant { step_s: 0.01 } "
+      "} ";
+  const auto capacity = [&](const std::string& more) {
+    return Resolve(ParseExperiment(text + more, "test", "/")).capacity;
+  };
+  const sim::KvCapacity plain = capacity("");
+  const sim::KvCapacity drafting = capacity(
+      "speculation { method: mtp num_speculative_tokens: 1 acceptance_length: 1.8 propose_s: "
+      "0.001 }");
+  EXPECT_EQ(drafting.block_bytes - plain.block_bytes, 16 * 1152);
+  const auto module = static_cast<double>(drafting.weight_bytes - plain.weight_bytes);
+  EXPECT_NEAR(module, 1.66e9, 0.01e9);
+}
+
+TEST(ResolveTest, RefusesWrongMultiTokenPredictionInOneLine) {
+  const auto refusal = [](const std::string& model, const std::string& speculation) -> std::string {
+    try {
+      Resolve(ParseExperiment(
+          "workload { requests: 1 arrivals { kind: poisson rate: 1 } shape { prompt { kind: fixed "
+          "value: 9 } output { kind: fixed value: 9 } } } system { hardware: 'b200' model: '" +
+              model +
+              "' tensor_parallel: 8 } policy { vllm_v1 {} } cost { constant { step_s: 0.01 } } " +
+              "speculation { num_speculative_tokens: 2 " + speculation + " }",
+          "test", "/"));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal("llama-3-8b", "method: mtp"), HasSubstr("no module of multi-token"));
+  EXPECT_THAT(refusal("deepseek-v3", "method: mtp"),
+              HasSubstr("speculation.acceptance_length: is missing"));
+  EXPECT_THAT(refusal("deepseek-v3", "method: mtp acceptance_length: 1.5"),
+              HasSubstr("speculation.method: has no cost"));
+  EXPECT_THAT(refusal("llama-3-8b", "acceptance_length: 3.1"), HasSubstr("at most 1 + "));
+  EXPECT_THAT(refusal("llama-3-8b", "acceptance_length: 2 acceptance_rates: 0.5"),
+              HasSubstr("allowed: one of them"));
+  EXPECT_EQ(refusal("glm-5.2-fp8", "method: mtp propose_s: 0.001"), "");
+}
+
 TEST(SimulateTest, TheCallerEndsARunEarly) {
   Reports control;
   control.stop = true;

@@ -14,6 +14,7 @@
 #include "sim/cost/linear_cost.h"
 #include "sim/devices/kv_capacity.h"
 #include "sim/world/acceptance.h"
+#include "sim/world/acceptance_length.h"
 #include "tests/support/listed_source.h"
 #include "tests/support/scripted_run.h"
 #include "tests/support/simulated_run.h"
@@ -151,6 +152,23 @@ StepPlan TwoVerifications() {
 
 // Target: 10 + 8 * 1 ms. Draft model: 1 + 8 * 0.1 ms, and twice 1 + 2 * 0.2 ms. With 0.5 ms beside:
 // 18 + 1.8 + 2.8 + 0.5.
+// 1 + 0.8 + 0.64 + 0.512 tokens.
+TEST(AcceptanceLengthTest, ARateGivesTheGeometricSumOfItsPowers) {
+  EXPECT_NEAR(AcceptanceRateOf(2.952, 3), 0.8, 1e-12);
+  EXPECT_NEAR(AcceptanceRateOf(1.5, 1), 0.5, 1e-12);
+  EXPECT_NEAR(AcceptanceRateOf(1, 4), 0, 1e-12);
+  EXPECT_NEAR(AcceptanceRateOf(5, 4), 1, 1e-12);
+}
+
+TEST(AcceptanceLengthTest, ModelsHaveTheLengthsMeasuredForTheirProposer) {
+  EXPECT_EQ(MeasuredAcceptanceLength("glm-5.2", SpecMethod::kMtp, 3), 2.99);
+  EXPECT_EQ(MeasuredAcceptanceLength("glm-5.2-fp8", SpecMethod::kMtp, 1), 1.84);
+  EXPECT_EQ(MeasuredAcceptanceLength("kimi-k2.5", SpecMethod::kEagle, 8), 3.77);
+  EXPECT_EQ(MeasuredAcceptanceLength("kimi-k2.5", SpecMethod::kMtp, 3), std::nullopt);
+  EXPECT_EQ(MeasuredAcceptanceLength("glm-5.2", SpecMethod::kMtp, 9), std::nullopt);
+  EXPECT_EQ(MeasuredAcceptanceLength("glm-5.2", SpecMethod::kMtp, 0), std::nullopt);
+}
+
 TEST(DraftCostTest, AddsThePassesOfTheDraftModel) {
   const auto target = std::make_shared<LinearCost>(
       LinearCostConfig{.base_s = 10e-3, .per_prefill_token_s = 1e-3}, 2);
