@@ -25,6 +25,11 @@ constexpr std::array kAliases = {
     Alias{"deepseek-coder-v2-lite", "deepseek-v2-lite"},
     Alias{"deepseek-r1", "deepseek-v3"},
     Alias{"deepseek-r1-0528", "deepseek-v3"},
+    Alias{"deepseek-r1-distill-llama-70b", "llama-3.1-70b"},
+    Alias{"deepseek-r1-distill-llama-8b", "llama-3.1-8b"},
+    Alias{"deepseek-r1-distill-qwen-14b", "qwen2.5-14b", 131072},
+    Alias{"deepseek-r1-distill-qwen-32b", "qwen2.5-32b", 131072},
+    Alias{"deepseek-r1-distill-qwen-7b", "qwen2.5-7b", 131072},
     Alias{"deepseek-v2.5", "deepseek-v2"},
     Alias{"deepseek-v3-0324", "deepseek-v3"},
     Alias{"deepseek-v3.1", "deepseek-v3"},
@@ -42,6 +47,10 @@ constexpr std::array kAliases = {
     Alias{"kimi-k2.6", "kimi-k2.5"},
     Alias{"kimi-k2.7-code", "kimi-k2.5"},
     Alias{"llama-3.3-70b", "llama-3.1-70b"},
+    Alias{"llama-3.3-nemotron-super-49b-v1", "llama-3.3-nemotron-super-49b"},
+    Alias{"llama-3.3-nemotron-super-49b-v1.5", "llama-3.3-nemotron-super-49b"},
+    Alias{"llama-4-maverick-17b-128e", "llama-4-maverick"},
+    Alias{"llama-4-scout-17b-16e", "llama-4-scout"},
     Alias{"minimax-m2.1", "minimax-m2"},
     Alias{"minimax-m2.7", "minimax-m2", 204800},
     Alias{"mistral-7b-instruct-v0.3", "mistral-7b-v0.3"},
@@ -63,9 +72,16 @@ constexpr std::array kAliases = {
     Alias{"qwen3-235b-a22b-instruct-2507", "qwen3-235b-a22b", 262144},
     Alias{"qwen3-235b-a22b-thinking-2507", "qwen3-235b-a22b", 262144},
     Alias{"qwen3-30b-a3b-base", "qwen3-30b-a3b", 32768},
+    Alias{"qwen3-30b-a3b-instruct-2507", "qwen3-30b-a3b", 262144},
+    Alias{"qwen3-30b-a3b-thinking-2507", "qwen3-30b-a3b", 262144},
     Alias{"qwen3-4b-base", "qwen3-4b", 32768},
+    Alias{"qwen3-4b-instruct-2507", "qwen3-4b", 262144},
+    Alias{"qwen3-4b-thinking-2507", "qwen3-4b", 262144},
     Alias{"qwen3-8b-base", "qwen3-8b", 32768},
     Alias{"qwen3-coder-30b-a3b", "qwen3-30b-a3b", 262144},
+    Alias{"qwen3-next-80b-a3b-thinking", "qwen3-next-80b-a3b"},
+    Alias{"qwen3-vl-235b-a22b-instruct", "qwen3-235b-a22b", 262144},
+    Alias{"qwen3-vl-235b-a22b-thinking", "qwen3-235b-a22b", 262144},
     Alias{"qwen3.6-27b", "qwen3.5-27b"},
     Alias{"qwen3.6-35b-a3b", "qwen3.5-35b-a3b"},
 };
@@ -106,7 +122,9 @@ std::string Without(const std::string& name, std::string_view word) {
 }
 
 std::optional<ModelSpec> FindShape(std::string name) {
-  if (name.starts_with("meta-")) name.erase(0, 5);
+  for (const std::string_view publisher : {"meta-", "nvidia-"}) {
+    if (name.starts_with(publisher)) name.erase(0, publisher.size());
+  }
   if (std::optional<ModelSpec> model = FindPresetOrAlias(name)) return model;
   for (const std::string_view word : {"-hf", "-bf16", "-instruct", "-chat", "-it", "-base"}) {
     std::string shorter = Without(name, word);

@@ -11,8 +11,8 @@ namespace twin {
 // The model that people call `name`, in this order: a preset; a checkpoint of a preset's shape
 // (deepseek-r1); one of them in another format (-fp8, -nvfp4, -fp4, -mxfp4, -int4 at the end, as
 // public checkpoints have it); one of them without the words -instruct, -chat, -it, -base, -hf and
-// -bf16 in its name, or meta- before it. Capitals and separators do not count. Its name is that of
-// the preset or of the checkpoint, with the format. None for any other name.
+// -bf16 in its name, or without meta- or nvidia- before it. Capitals and separators do not count.
+// Its name is that of the preset or of the checkpoint, with the format. None for any other name.
 std::optional<ModelSpec> FindModel(std::string_view name);
 
 // As FindModel(). Throws InputError (usage) for an unknown name, with the nearest names, and for a

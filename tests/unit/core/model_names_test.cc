@@ -19,6 +19,8 @@ TEST(ModelNamesTest, WordsOfACheckpointsNameDoNotCount) {
   EXPECT_EQ(NameOf("Meta-Llama-3-8B-Instruct"), "llama-3-8b");
   EXPECT_EQ(NameOf("gemma-3-27b-it"), "gemma-3-27b");
   EXPECT_EQ(NameOf("Qwen3-Coder-480B-A35B-Instruct"), "qwen3-coder-480b-a35b");
+  EXPECT_EQ(NameOf("Llama-4-Maverick-17B-128E-Instruct-FP8"), "llama-4-maverick-17b-128e-fp8");
+  EXPECT_EQ(NameOf("NVIDIA-Nemotron-Nano-9B-v2"), "nemotron-nano-9b-v2");
   EXPECT_EQ(NameOf("NVIDIA-Nemotron-3"), "");
 }
 
@@ -30,6 +32,8 @@ TEST(ModelNamesTest, CheckpointsOfAPresetsShapeHaveTheirOwnNamesAndPositions) {
   EXPECT_EQ(ModelPreset("Qwen2.5-7B-Instruct").max_position, 32768);
   EXPECT_EQ(ModelPreset("CodeLlama-70b-Instruct-hf").max_position, 4096);
   EXPECT_EQ(ModelPreset("kimi-k2-instruct-0905").max_position, 262144);
+  EXPECT_EQ(ModelPreset("Qwen3-30B-A3B-Thinking-2507").max_position, 262144);
+  EXPECT_EQ(ModelPreset("DeepSeek-R1-Distill-Llama-8B").groups, ModelPreset("llama-3.1-8b").groups);
 }
 
 TEST(ModelNamesTest, ASuffixChoosesTheFormatOfTheParts) {
@@ -53,7 +57,7 @@ TEST(ModelNamesTest, OtherModelsAreNotTakenForTheirNeighbours) {
   EXPECT_EQ(NameOf("Mistral-7B-Instruct-v0.2"), "");
   EXPECT_EQ(NameOf("Qwen3-14B-AWQ"), "");
   EXPECT_EQ(NameOf("bloom-7b1"), "");
-  EXPECT_EQ(NameOf("DeepSeek-R1-Distill-Llama-8B"), "");
+  EXPECT_EQ(NameOf("DeepSeek-R1-Distill-Qwen-1.5B"), "");
   EXPECT_EQ(NameOf("Llama-3.1-8"), "");
   EXPECT_EQ(NameOf(""), "");
 }
