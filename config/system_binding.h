@@ -23,6 +23,8 @@ void Bind(Archive& fields, EnergySpec& energy) {
   fields.Value("limit_watts", energy.limit_watts);
   fields.Value("joules_per_byte", energy.joules_per_byte);
   fields.Value("joules_per_flop", energy.joules_per_flop);
+  fields.Value("joules_per_activation_byte", energy.joules_per_activation_byte);
+  fields.Value("joules_per_routed_byte", energy.joules_per_routed_byte);
   fields.Value("joules_per_link_byte", energy.joules_per_link_byte);
   fields.Value("source", energy.source);
 }

@@ -35,6 +35,8 @@ void CheckEnergy(const EnergySpec& energy, std::string& wrong) {
            Field{"energy.idle_watts", energy.idle_watts},
            Field{"energy.joules_per_byte", energy.joules_per_byte},
            Field{"energy.joules_per_flop", energy.joules_per_flop},
+           Field{"energy.joules_per_activation_byte", energy.joules_per_activation_byte},
+           Field{"energy.joules_per_routed_byte", energy.joules_per_routed_byte},
            Field{"energy.joules_per_link_byte", energy.joules_per_link_byte},
        }) {
     if (!(field.value >= 0)) AddWrong(field, "0 or more", wrong);

@@ -89,7 +89,7 @@ RunOutcome FinishRun(const fs::path& run, const std::vector<std::string>& comman
            "was decided otherwise than this program decides; allowed: the program that wrote it, " +
                header.version);
   }
-  files.Finish(metrics.tracker());
+  files.Finish(metrics);
   Summary more;
   more.Set("refused", refused);
   RunOutcome outcome = SumUp(deployment, metrics, more, /*interrupted=*/true);

@@ -24,7 +24,7 @@ struct RunFiles::Writers {
   Writers(const Deployment& deployment, const std::string& resolved,
           const RunDirectory& run_directory);
   std::ofstream& Open(const char* name);
-  void Finish(RequestTracker& tracker);
+  void Finish(RunMetrics& metrics);
 
   const RunDirectory& directory;
   std::vector<std::unique_ptr<std::ofstream>> files;
@@ -82,9 +82,12 @@ std::ofstream& RunFiles::Writers::Open(const char* name) {
   return *files.back();
 }
 
-void RunFiles::Writers::Finish(RequestTracker& tracker) {
+void RunFiles::Writers::Finish(RunMetrics& metrics) {
+  RequestTracker& tracker = metrics.tracker();
   if (requests) tracker.ForEachLive([&](const RequestLife& life) { requests->Write(life); });
-  if (series) series->WriteTo(Open("series.csv"));
+  if (series) {
+    series->WriteTo(Open("series.csv"), metrics.Power(series->interval(), series->points()));
+  }
   if (record != nullptr) record->Finish();
   if (perfetto != nullptr) perfetto->Finish();
   for (const auto& file : files) {
@@ -101,6 +104,6 @@ RunFiles::~RunFiles() = default;
 const RunWatchers& RunFiles::watchers() const { return writers_->watchers; }
 RecordWriter* RunFiles::record() const { return writers_->record.get(); }
 PerfettoWriter* RunFiles::perfetto() const { return writers_->perfetto.get(); }
-void RunFiles::Finish(RequestTracker& tracker) { writers_->Finish(tracker); }
+void RunFiles::Finish(RunMetrics& metrics) { writers_->Finish(metrics); }
 
 }  // namespace twin::run

@@ -37,7 +37,7 @@ class RunFiles {
 
   // Adds the rows of requests that have not ended and closes the files. REQUIRES: called once,
   // after the run. Throws std::system_error.
-  void Finish(RequestTracker& tracker);
+  void Finish(RunMetrics& metrics);
 
  private:
   struct Writers;

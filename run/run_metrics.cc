@@ -1,11 +1,14 @@
 #include "run/run_metrics.h"
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <optional>
+#include <utility>
 
 #include "run/deployed_groups.h"
 #include "run/record/csv_columns.h"
+#include "run/record/energy_meter.h"
 #include "run/record/fairness_meter.h"
 #include "run/record/group_meter.h"
 #include "run/record/log_player.h"
@@ -17,6 +20,7 @@
 #include "run/record/run_listener.h"
 #include "run/record/run_observer.h"
 #include "run/record/transfer_meter.h"
+#include "sim/devices/device_work.h"
 
 namespace twin::run {
 
@@ -96,6 +100,40 @@ std::optional<GroupMeter> MeterOfGroups(const Deployment& deployment) {
   return GroupMeter(groups, MetricsOf(deployment).RequestConfig());
 }
 
+// Joules of a step's work in a deployment of equal replicas.
+std::function<double(const StepTotals&, std::int64_t)> WorkJoulesOf(const SystemConfig& system) {
+  const EnergySpec energy = *system.hardware_spec.energy;
+  const sim::DeviceWorkModel model(system.model_spec, system.hardware_spec, system.parallelism);
+  return [energy, model](const StepTotals& totals, std::int64_t decode_context_tokens) {
+    return Joules(energy, model.Of(totals, decode_context_tokens));
+  };
+}
+
+MeteredDevices DevicesToMeter(const SystemConfig& system) {
+  MeteredDevices devices{.replicas = system.replicas,
+                         .devices = system.parallelism.devices(),
+                         .energy = system.hardware_spec.energy,
+                         .price = system.hardware_spec.price,
+                         .work_joules = {}};
+  if (devices.energy) devices.work_joules = WorkJoulesOf(system);
+  return devices;
+}
+
+// Without a value if nothing is known of the devices' energy or price.
+std::optional<EnergyMeter> EnergyMeterOf(const Deployment& deployment) {
+  std::vector<MeteredDevices> devices;
+  for (const Deployment& group : deployment.groups) {
+    devices.push_back(DevicesToMeter(group.config.system));
+  }
+  if (devices.empty()) devices.push_back(DevicesToMeter(deployment.config.system));
+  const bool known = std::ranges::any_of(
+      devices, [](const MeteredDevices& group) { return group.energy || group.price; });
+  if (!known) return std::nullopt;
+  const RunMetricsConfig& metrics = deployment.config.metrics;
+  return EnergyMeter(std::move(devices), metrics.series_interval,
+                     static_cast<std::size_t>(metrics.series_points_max));
+}
+
 // `further`: listeners, null where a run does not have the listener.
 std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& overload,
                                       std::initializer_list<RunListener*> further,
@@ -120,6 +158,7 @@ struct RunMetrics::Meters {
   FairnessMeter fairness{FairnessConfig{}};
   std::optional<ReplicaMeter> replicas;    // only of several replicas
   std::optional<GroupMeter> groups;        // only of replicas that differ
+  std::optional<EnergyMeter> energy;       // only of devices of known energy or price
   std::optional<TransferMeter> transfers;  // only between prefill and decode
   PlanDigest digest;
   std::vector<RunListener*> listeners;
@@ -135,10 +174,11 @@ RunMetrics::Meters::Meters(const Deployment& deployment, const RunWatchers& watc
       metrics(MetricsOf(deployment)),
       replicas(MeterOf(deployment.config.system.replicas)),
       groups(MeterOfGroups(deployment)),
+      energy(EnergyMeterOf(deployment)),
       digest(deployment.config.system.replicas),
       listeners(ListenersOf(metrics, overload,
                             {by_tenant ? &fairness : nullptr, replicas ? &*replicas : nullptr,
-                             groups ? &*groups : nullptr},
+                             groups ? &*groups : nullptr, energy ? &*energy : nullptr},
                             watchers)),
       watched(!watchers.listeners.empty() || !watchers.observers.empty()),
       tracker(TrackerOf(deployment), listeners),
@@ -165,11 +205,16 @@ LogPlayer* RunMetrics::ReplicaPlayer() {
   return &meters.player.emplace(meters.listeners);
 }
 
+std::vector<double> RunMetrics::Power(Duration interval, std::size_t points) const {
+  return meters_->energy ? meters_->energy->Power(interval, points) : std::vector<double>();
+}
+
 Summary RunMetrics::Summarise() {
   Meters& meters = *meters_;
   Summary summary = meters.metrics.Summarise();
   meters.overload.Summarise(summary);
   SummariseDevices(meters.devices, summary);
+  if (meters.energy) meters.energy->Summarise(summary);
   if (meters.by_tenant) meters.fairness.Summarise(summary);
   if (meters.replicas) meters.replicas->Summarise(summary);
   if (meters.groups) meters.groups->Summarise(summary);

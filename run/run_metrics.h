@@ -1,11 +1,13 @@
 // Computes the digest of a run's decisions and the metrics that every run has. Writes no file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "core/time.h"
 #include "run/deployment.h"
 #include "run/record/summary.h"
 
@@ -58,6 +60,10 @@ class RunMetrics {
   LogPlayer* ReplicaPlayer();
   // Takes plans of different replicas in any order, also from several threads at once.
   [[nodiscard]] PlanDigest& digest();
+
+  // Mean watts of all devices in windows from the start of the run, after it; empty if they are not
+  // known. `interval`: metrics.series_interval_s, doubled any number of times.
+  [[nodiscard]] std::vector<double> Power(Duration interval, std::size_t points) const;
 
   // REQUIRES: called once, after the run.
   Summary Summarise();

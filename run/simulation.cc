@@ -251,7 +251,7 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   const bool interrupted =
       ServeWorkload(deployment, workload, metrics, parts ? &*parts : nullptr, control, threads);
   if (parts) parts->Finish();
-  files.Finish(metrics.tracker());
+  files.Finish(metrics);
   RunOutcome outcome = SumUp(deployment, metrics, workload.More(), interrupted);
   ReportLosses(outcome, control);
   if (!interrupted) {

@@ -9,6 +9,7 @@
 
 #include "apps/commands.h"
 #include "apps/options.h"
+#include "apps/predict/energy_command.h"
 #include "apps/predict/predict_operations.h"
 #include "apps/predict/predict_steps.h"
 #include "apps/predict/serving_command.h"
@@ -241,6 +242,7 @@ void AddPredictCommand(CommandParser app, CommandContext& context) {
   AddStepsCommand(predict);
   AddBreakdownCommand(predict);
   AddPredictServingCommand(predict, context);
+  AddPredictEnergyCommand(predict, context);
 }
 
 }  // namespace twin::apps

@@ -155,7 +155,7 @@ std::vector<ProfileRow> MeasureHost(exec::DeviceModel& model, DType kv_dtype,
     Serve(*engine, recorded);
   }
   engine->CheckDrained();
-  files.Finish(metrics.tracker());
+  files.Finish(metrics);
   (void)metrics.Summarise();
   watch.Finish();
   std::vector<ProfileRow> rows;

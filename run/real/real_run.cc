@@ -310,7 +310,7 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   parts->DrawOn(files.perfetto());
   RunMetrics metrics(deployment, files.watchers());
   const bool interrupted = system.Serve(*source, metrics, *parts, control);
-  files.Finish(metrics.tracker());
+  files.Finish(metrics);
   RunOutcome outcome = SumUp(deployment, metrics, MoreOf(system, *parts, control), interrupted);
   origin.load = system.load();
   ReportLosses(outcome, control);

@@ -83,6 +83,8 @@ constexpr std::array kSeries = {
                 "charged tokens per step, padding included; empty without steps"},
     TableColumn{"arrivals", "requests", "requests that the engine was told of"},
     TableColumn{"completions", "requests", "requests that completed"},
+    TableColumn{"power_w", "W",
+                "power of all devices, mean over the window; only if the data sheets know it"},
 };
 
 constexpr std::array kParts = {
@@ -110,7 +112,9 @@ std::span<const TableColumn> RequestColumns() { return kRequests; }
 std::span<const TableColumn> BoundaryColumns() { return kBoundary; }
 std::span<const TableColumn> ReplicaColumns() { return kReplica; }
 std::span<const TableColumn> StepColumns() { return kSteps; }
-std::span<const TableColumn> SeriesColumns() { return kSeries; }
+std::span<const TableColumn> SeriesColumns(bool power) {
+  return std::span(kSeries).first(kSeries.size() - (power ? 0 : 1));
+}
 std::span<const TableColumn> PartColumns() { return kParts; }
 
 std::vector<TableColumn> RequestColumns(const FurtherColumns& further) {

@@ -231,6 +231,27 @@ const std::vector<Metric>& SystemMetrics() {
       {"device_hours_per_million_output_tokens", "h",
        "time of devices that a million output tokens take",
        "1e6 / (3600 * output_throughput_per_device)"},
+      {"energy_joules", "J",
+       "energy of all devices from the first arrival to the end of the run, without host, fans and "
+       "network; energy and power only if the data sheets know them",
+       "idle, base and work of core/energy_spec.h"},
+      {"mean_power_w", "W", "mean power of all devices", "energy_joules / time"},
+      {"max_power_w", "W",
+       "largest mean power in windows of metrics.series_interval_s, which double in long runs", ""},
+      {"provisioned_power_w", "W", "sum of the devices' limits", ""},
+      {"energy_per_output_token_j", "J", "energy for an output token of a completed request",
+       "energy_joules / output tokens"},
+      {"energy_per_request_j", "J", "energy for a completed request", "energy_joules / completed"},
+      {"idle_energy_share", "share",
+       "share of the energy in which no step was in flight; only if the data sheets know idle "
+       "power, which otherwise counts as their base power",
+       ""},
+      {"power_limited_share", "share", "share of the devices' busy time at their power limit", ""},
+      {"device_hours", "h", "time of all devices; only if the data sheets know energy or price",
+       "devices * time / 3600"},
+      {"cost_usd", "$", "price of that time; only if the data sheets have a price",
+       "sum of device_hours * price.usd_per_hour"},
+      {"cost_per_million_output_tokens_usd", "$", "the same for 1e6 output tokens", ""},
       {"tenants", "tenants", "tenants that sent requests; with metrics.by_tenant only", ""},
       {"tenants_compared", "tenants",
        "tenants that max_service_difference covers: the first 32 to arrive; with "
@@ -432,8 +453,8 @@ bool IsByTenant(std::string_view name) {
 
 bool IsByGroup(std::string_view name) {
   constexpr std::string_view kOfReplicas[] = {
-      "replicas",   "kv_blocks", "steps", "computed_prefill_tokens", "computed_decode_tokens",
-      "busy_share",
+      "replicas",   "kv_blocks",     "steps", "computed_prefill_tokens", "computed_decode_tokens",
+      "busy_share", "energy_joules",
   };
   return std::ranges::find(kOfReplicas, name) != std::end(kOfReplicas) || IsByTenant(name);
 }

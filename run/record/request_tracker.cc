@@ -43,6 +43,7 @@ void RequestTracker::PassTo(TimePoint now) {
 void RequestTracker::OnStreak(const StreakPart& part) {
   Replica& replica = ReplicaAt(part.replica);
   const std::int32_t blocks = BlocksOf(part.replica);
+  std::int64_t context_tokens = part.first_totals.decode_context_tokens;
   for (const StreakPart::Moment& moment : part.moments) {
     PassTo(moment.now);
     StepInFlight step = replica.in_flight.PopFront();
@@ -52,6 +53,8 @@ void RequestTracker::OnStreak(const StreakPart& part) {
     // The next step lies where this one lay.
     step.planned = moment.now;
     step.recomputed_tokens = 0;
+    step.decode_context_tokens = context_tokens;
+    context_tokens += part.first_totals.decode_items;
     replica.in_flight.PushBack(step);
     replica.decodes.set.Launched(*step.plan);
     Use(replica, blocks - moment.free_blocks);
@@ -107,7 +110,7 @@ void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
   }
   // A plan of decodes alone schedules no request for the first time and recomputes nothing.
   const std::int64_t recomputed = plan.totals.prefill_items > 0 ? Schedule(now, plan) : 0;
-  replica.in_flight.PushBack({&plan, now, recomputed});
+  replica.in_flight.PushBack({&plan, now, recomputed, plan.totals.decode_context_tokens});
   replica.decodes.set.Launched(plan);
   Use(replica, BlocksOf(plan.replica) - plan.free_blocks);
   for (RunListener* listener : listeners_) listener->OnPlanned(now, plan);
@@ -184,8 +187,13 @@ void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
 void RequestTracker::Finish(TimePoint now, Decodes& decodes, const StepInFlight& step,
                             const StepFinished& finished) {
   TakeTokens(now, decodes, *step.plan, finished);
-  const EndedStep ended{*step.plan, step.planned,           finished.started,
-                        now,        step.recomputed_tokens, finished.outcomes};
+  const EndedStep ended{*step.plan,
+                        step.planned,
+                        finished.started,
+                        now,
+                        step.recomputed_tokens,
+                        finished.outcomes,
+                        step.decode_context_tokens};
   for (RunListener* listener : listeners_) listener->OnStepEnded(ended);
 }
 

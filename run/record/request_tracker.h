@@ -114,6 +114,7 @@ class RequestTracker : public RunObserver {
     const StepPlan* plan = nullptr;
     TimePoint planned;
     std::int64_t recomputed_tokens = 0;
+    std::int64_t decode_context_tokens = 0;
   };
   // Equal ITLs, reported together: almost all tokens of a step share one.
   struct Gaps {

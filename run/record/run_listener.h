@@ -75,6 +75,8 @@ struct EndedStep {
   TimePoint finished;
   std::int64_t recomputed_tokens = 0;  // tokens of the step that were computed before and lost
   std::span<const ItemOutcome> outcomes;
+  // totals.decode_context_tokens of the plan, which steps of a decode streak do not write there.
+  std::int64_t decode_context_tokens = 0;
 };
 
 // The state of all engines together between two instants.

@@ -48,8 +48,9 @@ void Series::OnEnded(const RequestLife& life) {
   if (life.status == RequestStatus::kCompleted) ++At(life.ended).completions;
 }
 
-void Series::WriteTo(std::ostream& out) const {
-  out << HeaderLine(SeriesColumns());
+void Series::WriteTo(std::ostream& out, std::span<const double> watts) const {
+  CHECK(watts.empty() || watts.size() == windows_.size());
+  out << HeaderLine(SeriesColumns(!watts.empty()));
   CsvLine line;
   for (std::size_t i = 0; i < windows_.size(); ++i) {
     const Window& window = windows_[i];
@@ -72,7 +73,9 @@ void Series::WriteTo(std::ostream& out) const {
     const std::int64_t tokens =
         window.prefill_tokens + window.decode_tokens + window.padding_tokens;
     add_ratio(static_cast<double>(tokens), static_cast<double>(window.steps));
-    line.Count(window.arrivals).Count(window.completions).WriteTo(out);
+    line.Count(window.arrivals).Count(window.completions);
+    if (!watts.empty()) line.Number(watts[i]);
+    line.WriteTo(out);
   }
 }
 

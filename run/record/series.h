@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <span>
 #include <vector>
 
 #include "run/record/run_listener.h"
@@ -29,9 +30,10 @@ class Series : public RunListener {
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
   void OnEnded(const RequestLife& life) override;
 
-  // Columns: SeriesColumns() of csv_columns.h. Means and rates are over the part of the window that
+  // Columns: SeriesColumns() of csv_columns.h, with power if `watts` has a number for each window.
+  // Means and rates are over the part of the window that
   // was observed: the last window ends with the run.
-  void WriteTo(std::ostream& out) const;
+  void WriteTo(std::ostream& out, std::span<const double> watts = {}) const;
 
   [[nodiscard]] Duration interval() const { return interval_; }
   [[nodiscard]] std::size_t points() const { return windows_.size(); }

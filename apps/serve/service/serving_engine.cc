@@ -364,7 +364,7 @@ RunOutcome LiveService::Complete() {
   Summary more = system_->Finish();
   more.Set("refused", refused_);
   WriteRefusals(unwritten_);
-  if (written_) written_->files.Finish(metrics_->tracker());
+  if (written_) written_->files.Finish(*metrics_);
   const Deployment& deployment = system_->deployment();
   RunOutcome outcome = SumUp(deployment, *metrics_, more, interrupted_);
   ReportLosses(outcome, control_);

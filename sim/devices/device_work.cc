@@ -1,0 +1,191 @@
+#include "sim/devices/device_work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/dtype.h"
+
+namespace twin::sim {
+namespace {
+
+// Operations of a number of a weight format in units of 16 bits: 1 / 2 where the device multiplies
+// it twice as fast.
+double FlopShare(const HardwareSpec& h, DType format) {
+  const double wide = h.peak_bf16_flops > 0 ? h.peak_bf16_flops : h.peak_fp32_flops;
+  double peak = wide;
+  switch (format) {
+    case DType::kFp8:
+    case DType::kFp8Block:
+      peak = h.peak_fp8_flops;
+      break;
+    case DType::kInt8:
+      peak = h.peak_int8_flops;
+      break;
+    case DType::kMxfp4:
+    case DType::kNvfp4:
+      peak = h.peak_fp4_flops;
+      break;
+    default:
+      break;
+  }
+  return peak > wide ? wide / peak : 1;
+}
+
+double ExpertParameters(const ModelSpec& model, const LayerSpec& layer) {
+  const double outer = layer.moe.latent > 0 ? layer.moe.latent : model.hidden;
+  return (layer.gated_mlp ? 3 : 2) * outer * layer.moe.expert_intermediate;
+}
+
+// Numbers of a token between attention's products, of all ranks.
+double AttentionWidth(const LayerSpec& layer) {
+  if (layer.recurrent) {
+    const RecurrentSpec& r = *layer.recurrent;
+    return 2.0 * r.key_heads * r.key_dim + 3.0 * r.value_heads * r.value_dim;
+  }
+  if (layer.latent) {
+    return layer.latent->query_rank + layer.latent->kv_rank +
+           2.0 * layer.query_heads * (layer.head_dim + layer.value_width());
+  }
+  return 2.0 * (layer.query_heads + 2.0 * layer.kv_heads) * layer.head_dim;
+}
+
+double MlpWidth(const ModelSpec& model, const LayerSpec& layer) {
+  const MoeSpec& moe = layer.moe;
+  if (moe.experts == 0) return 3.0 * layer.intermediate;
+  return 3.0 * (moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate +
+                moe.dense_intermediate) +
+         2.0 * moe.experts_per_token * (moe.latent > 0 ? moe.latent : model.hidden);
+}
+
+// All layers by kind; those of a model without groups that have its window apart.
+std::vector<LayerGroup> Kinds(const ModelSpec& model) {
+  if (!model.groups.empty() || model.windowed_layers == 0) return StageLayerKinds(model, {}, 0);
+  std::vector<LayerGroup> kinds = {{model.windowed_layers, model}};
+  if (model.windowed_layers < model.layers) {
+    kinds.push_back({model.layers - model.windowed_layers, model});
+    kinds.back().layer.sliding_window = 0;
+  }
+  return kinds;
+}
+
+// Sum of min(keys, window) over items that read `keys` in all; exact where they read equally many.
+double Bounded(double keys, double items, double window) {
+  return window > 0 ? std::min(keys, items * window) : keys;
+}
+
+}  // namespace
+
+double Joules(const EnergySpec& energy, const DeviceWork& work) {
+  return energy.joules_per_byte * work.bytes + energy.joules_per_flop * work.flops +
+         energy.joules_per_activation_byte * work.activation_bytes +
+         energy.joules_per_routed_byte * work.routed_bytes +
+         energy.joules_per_link_byte * work.link_bytes;
+}
+
+DeviceWorkModel::DeviceWorkModel(const ModelSpec& model, const HardwareSpec& hardware,
+                                 const Parallelism& parallelism) {
+  constexpr double kActivation = 2;
+  const double ranks = parallelism.tensor;
+  const auto hidden = static_cast<double>(model.hidden);
+  for (std::int32_t stage = 0; stage < parallelism.pipeline; ++stage) {
+    weight_bytes_ += ranks * static_cast<double>(WeightBytesPerRank(model, parallelism, stage));
+  }
+  const double rows = static_cast<double>(model.vocab) *
+                      (model.embedding_width > 0 ? model.embedding_width : model.hidden);
+  const auto embedding = static_cast<double>(ByteSize(EmbeddingFormat(model.weight_dtype)));
+  const bool shared = model.tied_embeddings && parallelism.pipeline == 1;
+  if (!shared) weight_bytes_ -= rows * embedding;
+  double reductions = 1;
+  for (const LayerGroup& group : Kinds(model)) {
+    kinds_.push_back(KindOf(model, hardware, parallelism, group));
+    weight_bytes_ -= kinds_.back().layers * kinds_.back().expert_bytes;
+    const bool mixes = group.layer.query_heads > 0 || group.layer.recurrent;
+    reductions += group.layers * ((mixes ? 1 : 0) + (group.layer.has_mlp() ? 1 : 0));
+  }
+  head_flops_ = 2 * rows;
+  token_link_bytes_ =
+      kActivation * hidden * (2 * (ranks - 1) * reductions + ranks * (parallelism.pipeline - 1));
+}
+
+DeviceWorkModel::Kind DeviceWorkModel::KindOf(const ModelSpec& model, const HardwareSpec& hardware,
+                                              const Parallelism& parallelism,
+                                              const LayerGroup& group) const {
+  constexpr double kActivation = 2;
+  const LayerSpec& layer = group.layer;
+  const Parallelism ranks{.tensor = parallelism.tensor};
+  Kind kind;
+  kind.layers = group.layers;
+  kind.window = std::max(layer.sliding_window, layer.chunk);
+  const double experts =
+      layer.moe.experts > 0 ? layer.moe.experts_per_token * ExpertParameters(model, layer) : 0;
+  ModelSpec alone = model;
+  alone.mtp_layer.reset();
+  SetLayers({{1, layer}}, alone);
+  const double others = static_cast<double>(ActiveLayerParameters(alone)) - experts;
+  const DType expert_format = model.formats.experts.value_or(model.weight_dtype);
+  const DType other_format = model.formats.attention.value_or(model.weight_dtype);
+  kind.token_flops = 2 * (others * FlopShare(hardware, other_format) +
+                          experts * FlopShare(hardware, expert_format));
+  kind.activation_bytes = kActivation * (8.0 * ranks.tensor * model.hidden + AttentionWidth(layer) +
+                                         MlpWidth(model, layer));
+  if (layer.moe.experts > 0) {
+    kind.expert_bytes =
+        layer.moe.experts * ExpertParameters(model, layer) * BytesPerWeight(expert_format);
+    kind.missed_share = 1 - static_cast<double>(layer.moe.experts_per_token) / layer.moe.experts;
+  }
+  if (layer.recurrent) {
+    const RecurrentSpec& r = *layer.recurrent;
+    kind.state_bytes = ranks.tensor * static_cast<double>(FixedKvBytes(model, layer, ranks));
+    constexpr double kUpdates = 8;  // decay, outer product, read: operations of a number
+    kind.token_flops += kUpdates * r.value_heads * r.key_dim * r.value_dim;
+    return kind;
+  }
+  if (layer.query_heads == 0) return kind;
+  kind.entry_bytes =
+      ranks.tensor *
+      static_cast<double>(KvBytesPerTokenAndLayer(model, layer, ranks) + IndexBytesPerToken(layer));
+  kind.pair_flops = 2.0 * layer.query_heads * (layer.head_dim + layer.value_width());
+  kind.decode_flops = kind.pair_flops;
+  if (layer.latent) {
+    kind.decode_flops =
+        2.0 * layer.query_heads * (2.0 * layer.latent->kv_rank + layer.latent->rope_dim);
+  }
+  return kind;
+}
+
+DeviceWork DeviceWorkModel::Of(const StepTotals& totals, std::int64_t decode_context_tokens) const {
+  const auto tokens = static_cast<double>(totals.tokens());
+  DeviceWork work;
+  if (tokens == 0) return work;
+  const auto decodes = static_cast<double>(totals.decode_items);
+  const auto decode_keys = static_cast<double>(decode_context_tokens);
+  const auto chunks = static_cast<double>(totals.prefill_items);
+  const auto chunk_tokens = static_cast<double>(totals.prefill_tokens);
+  work.bytes = weight_bytes_;
+  work.flops = head_flops_ * static_cast<double>(totals.logit_rows());
+  work.link_bytes = token_link_bytes_ * tokens;
+  for (const Kind& kind : kinds_) {
+    double bytes = kind.entry_bytes * (tokens + Bounded(decode_keys, decodes, kind.window));
+    double flops =
+        kind.token_flops * tokens + kind.decode_flops * Bounded(decode_keys, decodes, kind.window);
+    if (chunks > 0) {
+      const double reach = kind.window > 0 ? kind.window + chunk_tokens / chunks : 0;
+      bytes += kind.entry_bytes *
+               Bounded(static_cast<double>(totals.prefill_context_tokens), chunks, reach);
+      flops += kind.pair_flops * Bounded(static_cast<double>(totals.prefill_attention_pairs),
+                                         chunk_tokens, kind.window);
+    }
+    bytes += 2 * kind.state_bytes * (decodes + chunks);
+    if (kind.missed_share > 0) {
+      bytes += kind.expert_bytes * (1 - std::pow(kind.missed_share, tokens));
+      work.routed_bytes += kind.layers * kind.activation_bytes * tokens;
+    } else {
+      work.activation_bytes += kind.layers * kind.activation_bytes * tokens;
+    }
+    work.bytes += kind.layers * bytes;
+    work.flops += kind.layers * flops;
+  }
+  return work;
+}
+
+}  // namespace twin::sim
