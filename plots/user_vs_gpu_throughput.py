@@ -1,7 +1,8 @@
-"""Tokens per second that a user sees against output tokens per second and GPU: the two ends of the
-trade-off between interactivity and cost. A user's tokens per second are 1 / mean TPOT; the number
-of GPUs is that of all replicas, or --gpus. A line joins the loads
-of one configuration; the stepped line is the frontier."""
+"""Tokens per second that a user sees against what the devices give for it: output tokens per second
+and GPU, per megawatt of the GPUs' mean power, or for a dollar (--per). The two ends of the trade-off
+between interactivity and cost. A user's tokens per second are 1 / mean TPOT; the number of GPUs is
+that of all replicas, or --gpus. A line joins the loads of one configuration; the stepped line is the
+frontier."""
 import style
 from environment import np
 from lines import NAMES
@@ -9,8 +10,14 @@ from pareto import draw_pareto
 from points import read_points, selection_options
 from run_data import PlotError
 
-USER, GPU = "tokens_per_s_user", "tokens_per_s_gpu"
-NAMES.update({USER: "tokens/s per user (1 / mean TPOT)", GPU: "output tokens/s per GPU"})
+USER = "tokens_per_s_user"
+# The column on the y axis, its label, and the metric that it is made of.
+YIELDS = {"gpu": ("tokens_per_s_gpu", "output tokens/s per GPU", "output_throughput"),
+          "mw": ("tokens_per_s_mw", "output tokens/s per MW", "mean_power_w"),
+          "dollar": ("tokens_per_dollar", "output tokens per $",
+                     "cost_per_million_output_tokens_usd")}
+NAMES.update({USER: "tokens/s per user (1 / mean TPOT)"},
+             **{column: label for column, label, _ in YIELDS.values()})
 
 
 def gpus(points, asked):
@@ -23,16 +30,33 @@ def gpus(points, asked):
     return points.numbers("devices").to_numpy()
 
 
+def yields(points, arguments):
+    """Output tokens per second and GPU or MW, or for a dollar."""
+    metric = YIELDS[arguments.per][2]
+    if metric not in points.table:
+        raise PlotError(f"{points.source}: has no column {metric}, which --per {arguments.per} "
+                        "needs: the data sheet of the devices does not know it")
+    if arguments.per == "dollar":
+        return 1e6 / points.numbers(metric)
+    output = points.numbers("output_throughput")
+    if arguments.per == "mw":
+        return output / (points.numbers(metric) / 1e6)
+    return output / gpus(points, arguments.gpus)
+
+
 def draw(points, arguments):
+    column = YIELDS[arguments.per][0]
     points.table[USER] = (1000 / points.numbers("mean_tpot_ms")).replace(np.inf, np.nan)
-    points.table[GPU] = points.numbers("output_throughput") / gpus(points, arguments.gpus)
-    if points.table[[USER, GPU]].dropna().empty:
+    points.table[column] = yields(points, arguments)
+    if points.table[[USER, column]].dropna().empty:
         raise PlotError(f"{points.source}: no point has both a TPOT and output tokens")
-    return draw_pareto(points, arguments, USER, GPU, (1, 1), by_load=False)
+    return draw_pareto(points, arguments, USER, column, (1, 1), by_load=False)
 
 
 def options(parser):
     selection_options(parser)
+    parser.add_argument("--per", choices=list(YIELDS), default="gpu",
+                        help="what the y axis counts output tokens by (default: gpu)")
     parser.add_argument("--gpus", type=float, metavar="N",
                         help="GPUs of every point (default: as configured in the run, or as varied "
                              "by the study, else 1)")

@@ -34,18 +34,18 @@ constexpr std::array<std::string_view, 12> kPredicted = {"predicted_power_w",
                                                          "prompt_tokens",
                                                          "refused"};
 
-struct Task {
+struct TaskPrompts {
   std::string_view name;
   std::int64_t prompt_tokens;
 };
 // Questions of a chat, of an examination, and a file around the place to be filled.
-constexpr std::array kTasks = {Task{"lm-arena-chat", 100}, Task{"gpqa", 250},
-                               Task{"sourcegraph-fim", 500}};
+constexpr std::array kTasks = {TaskPrompts{"lm-arena-chat", 100}, TaskPrompts{"gpqa", 250},
+                               TaskPrompts{"sourcegraph-fim", 500}};
 
 // Outputs vary: a running request has produced this share of the mean output in the mean over time,
 // E[n^2] / (2 E[n]^2) with a variance of a fifth of the squared mean.
 constexpr double kMeanProgress = 0.6;
-constexpr std::int64_t kRequestsPerUser = 3;
+constexpr std::int64_t kRequestsOfUser = 3;
 
 // Names of devices in tables of measurements.
 struct Device {
@@ -55,14 +55,14 @@ struct Device {
 constexpr std::array kDevices = {Device{"H100", "h100-sxm"}, Device{"H200", "h200-sxm"},
                                  Device{"A100", "a100-80gb-sxm"}, Device{"B200", "b200"}};
 
-using Cells = std::map<std::string, std::string, std::less<>>;
+using NamedCells = std::map<std::string, std::string, std::less<>>;
 
 std::string SheetOf(const std::string& gpu) {
   const auto* const known = std::ranges::find(kDevices, std::string_view(gpu), &Device::name);
   return std::string(known == kDevices.end() ? std::string_view(gpu) : known->sheet);
 }
 
-double NumberIn(const Cells& cells, const char* column) {
+double NumberIn(const NamedCells& cells, const char* column) {
   constexpr double kMost = 1e12;
   return NumberAbove0(column, cells.at(column), kMost);
 }
@@ -76,13 +76,13 @@ std::string BeforeRemark(const std::string& text) {
 }
 
 // The closed loop that keeps the server of the row full.
-ServingRow LoadOf(const Cells& cells) {
+ServingRow LoadOf(const NamedCells& cells) {
   const auto text = [&](std::string_view column) {
     const auto found = cells.find(column);
     return found == cells.end() ? std::string() : BeforeRemark(found->second);
   };
   const std::int64_t users = WholeNumber("max_num_seqs", text("max_num_seqs"), 1, 1 << 20);
-  Cells row = {
+  NamedCells row = {
       {"id", text("id")},
       {"model", LastPart(text("model"))},
       {"engine", "vllm"},
@@ -91,7 +91,7 @@ ServingRow LoadOf(const Cells& cells) {
       {"isl", std::to_string(AssumedPromptTokens(text("task")))},
       {"osl", std::to_string(std::max(1LL, std::llround(NumberIn(cells, "mean_output_tokens"))))},
       {"concurrency", std::to_string(users)},
-      {"requests", std::to_string(kRequestsPerUser * users)},
+      {"requests", std::to_string(kRequestsOfUser * users)},
       {"tp", text("gpus")},
       {"max_seqs", std::to_string(users)},
       {"max_batched_tokens", text("max_batched_tokens")},
@@ -99,7 +99,7 @@ ServingRow LoadOf(const Cells& cells) {
   if (const std::string experts = text("ep"); !experts.empty() && experts != "1") {
     row["ep"] = text("gpus");
   }
-  const ServingRow served(Cells{{"server", text("server")}});
+  const ServingRow served(NamedCells{{"server", text("server")}});
   const auto flags = served.Flags();
   if (const auto length = flags.find("max_model_len"); length != flags.end()) {
     row["max_len"] = length->second;
@@ -139,7 +139,7 @@ double PowerOf(const EnergySpec& energy, const sim::DeviceWork& work, double dev
   return devices * std::min(energy.limit_watts, each);
 }
 
-EnergyPrediction PredictKnownRow(const Cells& cells, const EnergyPredictionOptions& options,
+EnergyPrediction PredictKnownRow(const NamedCells& cells, const EnergyPredictionOptions& options,
                                  CostCache& costs, RunControl& control) {
   const std::int64_t prompt = AssumedPromptTokens(cells.at("task"));
   if (prompt == 0) {
@@ -176,10 +176,10 @@ EnergyPrediction PredictKnownRow(const Cells& cells, const EnergyPredictionOptio
   return told;
 }
 
-std::vector<Cells> ReadRows(CsvTable& table) {
-  std::vector<Cells> rows;
+std::vector<NamedCells> ReadRows(CsvTable& table) {
+  std::vector<NamedCells> rows;
   while (table.Next()) {
-    Cells cells;
+    NamedCells cells;
     for (std::size_t i = 0; i < table.columns().size(); ++i) {
       cells[table.columns()[i]] = std::string(table.cells()[i]);
     }
@@ -192,7 +192,7 @@ void AddNumber(double value, CsvLine& line) {
   line.Word(value > 0 ? fmt::format("{:.6g}", value) : std::string());
 }
 
-void WriteRow(const std::vector<std::string>& columns, const Cells& cells,
+void WriteRow(const std::vector<std::string>& columns, const NamedCells& cells,
               const EnergyPrediction& told, CompressibleFile& file) {
   CsvLine line;
   for (const std::string& column : columns) line.Word(cells.at(column));
@@ -211,7 +211,7 @@ void WriteRow(const std::vector<std::string>& columns, const Cells& cells,
 }  // namespace
 
 std::int64_t AssumedPromptTokens(std::string_view task) {
-  const auto* const known = std::ranges::find(kTasks, task, &Task::name);
+  const auto* const known = std::ranges::find(kTasks, task, &TaskPrompts::name);
   return known == kTasks.end() ? 0 : known->prompt_tokens;
 }
 
@@ -232,7 +232,7 @@ const std::vector<std::string_view>& EnergyColumns() {
 EnergyOutcome PredictEnergy(const OperationTableFiles& files,
                             const EnergyPredictionOptions& options, RunControl& control) {
   CsvTable table(files.in, EnergyColumns());
-  const std::vector<Cells> rows = ReadRows(table);
+  const std::vector<NamedCells> rows = ReadRows(table);
   std::vector<std::string> columns;
   for (const std::string& column : table.columns()) {
     if (std::ranges::find(kPredicted, column) == kPredicted.end()) columns.push_back(column);

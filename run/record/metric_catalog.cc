@@ -220,17 +220,9 @@ const std::vector<Metric>& Use() {
   return metrics;
 }
 
-// Metrics of devices, tenants and replicas, and the last keys of a summary.
-const std::vector<Metric>& SystemMetrics() {
+// Energy, power and cost of the devices.
+const std::vector<Metric>& EnergyMetrics() {
   static const std::vector<Metric> metrics = {
-      {"devices", "devices", "devices of all replicas, groups and pools", ""},
-      {"request_throughput_per_device", "requests/s", "request_throughput of one device",
-       "request_throughput / devices"},
-      {"output_throughput_per_device", "tokens/s", "output_throughput of one device",
-       "output_throughput / devices"},
-      {"device_hours_per_million_output_tokens", "h",
-       "time of devices that a million output tokens take",
-       "1e6 / (3600 * output_throughput_per_device)"},
       {"energy_joules", "J",
        "energy of all devices from the first arrival to the end of the run, without host, fans and "
        "network; energy and power only if the data sheets know them",
@@ -252,6 +244,21 @@ const std::vector<Metric>& SystemMetrics() {
       {"cost_usd", "$", "price of that time; only if the data sheets have a price",
        "sum of device_hours * price.usd_per_hour"},
       {"cost_per_million_output_tokens_usd", "$", "the same for 1e6 output tokens", ""},
+  };
+  return metrics;
+}
+
+// Metrics of devices, tenants and replicas, and the last keys of a summary.
+const std::vector<Metric>& SystemMetrics() {
+  static const std::vector<Metric> metrics = {
+      {"devices", "devices", "devices of all replicas, groups and pools", ""},
+      {"request_throughput_per_device", "requests/s", "request_throughput of one device",
+       "request_throughput / devices"},
+      {"output_throughput_per_device", "tokens/s", "output_throughput of one device",
+       "output_throughput / devices"},
+      {"device_hours_per_million_output_tokens", "h",
+       "time of devices that a million output tokens take",
+       "1e6 / (3600 * output_throughput_per_device)"},
       {"tenants", "tenants", "tenants that sent requests; with metrics.by_tenant only", ""},
       {"tenants_compared", "tenants",
        "tenants that max_service_difference covers: the first 32 to arrive; with "
@@ -364,6 +371,8 @@ std::vector<Metric> MakeCatalog() {
   all.insert(all.end(), Work().begin(), Work().end());
   all.insert(all.end(), Use().begin(), Use().end());
   for (const Metric& metric : SystemMetrics()) {
+    if (metric.name == "tenants")
+      all.insert(all.end(), EnergyMetrics().begin(), EnergyMetrics().end());
     if (metric.name == "interrupted") AddRealRunMetrics(all);
     all.push_back(metric);
   }

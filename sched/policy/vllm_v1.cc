@@ -67,7 +67,7 @@ std::span<const CaseName> VllmV1Config::CaseNames() { return kVllmV1CaseNames; }
 
 void VllmV1Config::Validate() const {
   RequireDrafts(kName, speculation);
-  // Of a proposer that reads hidden states, keys of blocks depend on the tokens after a block.
+  // Keys of blocks depend on the tokens after a block where the proposer reads hidden states.
   RequireField(!speculation.on() || !speculation.reads_hidden_states() || !enable_prefix_caching,
                "vllm_v1.enable_prefix_caching", enable_prefix_caching,
                "must be false with the speculation methods eagle and mtp");

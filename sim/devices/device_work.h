@@ -1,4 +1,4 @@
-// What the devices of a replica move and compute in a step: the causes of its energy.
+// The bytes and operations of a step on the devices of a replica: the causes of its energy.
 //
 // Weights are read once a step, those of experts as far as the step's tokens reach them, if each
 // token chooses experts evenly. Attention reads the cache entries of its keys and writes those of
@@ -16,7 +16,7 @@
 
 namespace twin::sim {
 
-// Of one step, summed over all devices of the replica.
+// One step, summed over all devices of the replica.
 struct DeviceWork {
   double bytes = 0;             // of weights and cache entries
   double flops = 0;             // at the rate of 16 bits

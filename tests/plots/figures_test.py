@@ -189,6 +189,22 @@ def test_users_and_gpus_share_the_tokens(tmp_path):
     assert list(line.get_ydata()) == [50, 100]  # on two GPUs
 
 
+def test_tokens_are_counted_by_power_and_by_price(tmp_path):
+    run = write_run(tmp_path / "run", rate=1.0,
+                    summary={"output_throughput": 100, "mean_power_w": 500,
+                             "cost_per_million_output_tokens_usd": 4})
+    for per, expected in (("mw", 200_000), ("dollar", 250_000)):
+        axes = draw("user_vs_gpu_throughput", run, "--per", per).axes[0]
+        line = next(line for line in axes.get_lines() if line.get_label() == "_joined")
+        assert list(line.get_ydata()) == [expected]
+
+
+def test_power_that_no_data_sheet_knows_is_named(tmp_path):
+    run = write_run(tmp_path / "run", rate=1.0, summary={"output_throughput": 100})
+    with pytest.raises(PlotError, match="mean_power_w"):
+        draw("user_vs_gpu_throughput", run, "--per", "mw")
+
+
 def test_colours_follow_one_setting_and_dashes_the_others(tmp_path):
     rows = [{"policy.a.chunk": chunk, "policy.a.seqs": seqs, RATE: rate, "p99_ttft_ms": 1}
             for chunk in (1, 2) for seqs in (8, 16) for rate in (1, 2)]
