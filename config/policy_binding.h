@@ -96,6 +96,7 @@ void Bind(Archive& fields, VllmV1Config& config) {
   fields.Value("max_num_active_seqs", config.max_num_active_seqs);
   fields.Value("max_num_scheduled_tokens", config.max_num_scheduled_tokens);
   fields.Value("pipeline_parallel_size", config.pipeline_parallel_size);
+  fields.Value("prefix_cache_retention_interval", config.prefix_cache_retention_interval);
   fields.OptionalNested("order", config.order);
 }
 

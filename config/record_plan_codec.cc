@@ -103,7 +103,7 @@ const char* DecodeKv(const proto::RecordedPlan& message, StepPlan& plan) {
     KvOperation operation;
     const std::int64_t other = moves ? message.kv_other(i) : -1;
     const bool right =
-        Enumerator(message.kv_kind(i), KvOperation::Kind::kReplace, operation.kind) &&
+        Enumerator(message.kv_kind(i), KvOperation::Kind::kDropFrom, operation.kind) &&
         requests.Add(message.kv_request_delta(i), request) &&
         blocks.Add(message.kv_block_delta(i), block) && other >= -1 && other <= kInt32Max;
     if (!right) return "a KV operation out of range";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/input_error.h"
 
 namespace twin::exec {
 
@@ -54,6 +55,13 @@ void OpenRequests::Apply(const KvOperation& operation) {
       host.push_back(operation.other);
       if (host.size() == device.size()) device.clear();
       break;
+    case KvOperation::Kind::kAllocateIn:
+    case KvOperation::Kind::kAttachIn:
+    case KvOperation::Kind::kSkipIn:
+    case KvOperation::Kind::kDropFrom:
+      throw InputError(InputError::Kind::kData, "plan",
+                       "gives a request several tables of KV blocks (layers that keep different "
+                       "tokens); allowed when models run: one table");
     case KvOperation::Kind::kSwapIn:
       CHECK(device.size() < host.size() && host[device.size()] == operation.other);
       Copy(operation.kind, operation.other, operation.block);

@@ -1,11 +1,14 @@
 #include "sched/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <limits>
 #include <utility>
 
 #include "core/check.h"
+#include "core/input_error.h"
 #include "sched/invariant.h"
 #include "sched/kv_editor.h"
 
@@ -20,7 +23,7 @@ template <class... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
 bool HoldsMemory(const Sequence& s) {
-  return s.blocks.held() > 0 || s.blocks.reserved_blocks > 0 || !s.blocks.host.empty();
+  return s.blocks.capacity_tokens > 0 || s.blocks.reserved_blocks > 0 || !s.blocks.host.empty();
 }
 
 // The smaller one of the limits of the model and of the policy.
@@ -33,7 +36,40 @@ std::int32_t ServableTokens(const EngineConfig& config, const PolicyTraits& trai
   return tokens;
 }
 
+GroupLimits LimitsOf(const PolicyTraits& traits) {
+  const std::int32_t tokens =
+      traits.sized_for_tokens > 0 ? traits.sized_for_tokens : traits.tokens_per_step_max;
+  GroupLimits limits{.tokens_in_flight = std::int64_t{tokens} * traits.steps_in_flight_max,
+                     .retention_interval = traits.retention_interval};
+  if (traits.context_tokens_max > 0) limits.context_tokens = traits.context_tokens_max;
+  return limits;
+}
+
 }  // namespace
+
+void ValidateKvGroups(const KvGroups& groups, const PolicyTraits& traits, std::int32_t blocks) {
+  if (!NeedGroupTables(groups)) return;
+  if (!traits.keeps_kv_groups) {
+    throw InputError(InputError::Kind::kUsage, "policy",
+                     fmt::format("{} is not known to serve models whose layers keep different "
+                                 "tokens; allowed: vllm_v1 of release v0_33_0 without speculation",
+                                 traits.name));
+  }
+  const std::int32_t interval = traits.retention_interval;
+  if (interval > 0 && interval % groups.scheduler_block != 0) {
+    throw InputError(InputError::Kind::kUsage, "policy.prefix_cache_retention_interval",
+                     fmt::format("is {}; allowed for this model: a multiple of {}, 0 or -1",
+                                 interval, groups.scheduler_block));
+  }
+  if (traits.context_tokens_max == 0) return;
+  const std::int64_t most = MostBlocks(groups, LimitsOf(traits));
+  if (most > blocks) {
+    throw InputError(InputError::Kind::kUsage, "policy",
+                     fmt::format("{} KV blocks do not hold a sequence of {} tokens; allowed: {} "
+                                 "blocks or more",
+                                 blocks, traits.context_tokens_max, most));
+  }
+}
 
 Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
     : pool_(config.kv),
@@ -48,6 +84,9 @@ Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
   plans_.resize(static_cast<std::size_t>(traits_.steps_in_flight_max));
   if (traits_.result_queue == ResultQueue::kInstances) taken_.resize(plans_.size());
   for (StepPlan& plan : plans_) plan.replica = config.replica;
+  if (!config.kv_groups || !NeedGroupTables(*config.kv_groups)) return;
+  ValidateKvGroups(*config.kv_groups, traits_, config.kv.blocks);
+  groups_.emplace(*config.kv_groups, LimitsOf(traits_), pool_);
 }
 
 Engine::~Engine() = default;
@@ -76,13 +115,13 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
 
   StepPlan& plan = taken_.empty() ? Slot(next_step_) : FreeSlot();
   StepBuilder builder(now, traits_, sequences_, pool_, census_, plan, reservations_,
-                      servable_tokens_);
+                      servable_tokens_, groups_ ? &*groups_ : nullptr);
   const bool by_streak = PlanStreak(builder, plan);
   if (!by_streak && !PlanByPolicy(builder, plan)) return nullptr;
   WriteState(plan, pool_.free() + pool_.cached());
   CheckPlan(plan);
   if (taken_.empty()) {
-    streak_can_begin_ = by_streak || DecodeStreak::CanFollow(plan);
+    streak_can_begin_ = by_streak || (DecodeStreak::CanFollow(plan) && !groups_);
     streak_has_ends_ = false;
   } else {
     taken_[static_cast<std::size_t>(&plan - plans_.data())] = true;
@@ -108,6 +147,7 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
   plan.free_blocks_before = pool_.free() + pool_.cached();
   for (const RequestId id : too_long_) builder.Reject(id, RejectReason::kTooLongForModel);
   too_long_.clear();
+  if (groups_) groups_->BeginStep();
   policy_->Plan(builder);
   const bool asks_once = plans_per_instant_max_ > 0;
   for (std::int32_t turns = asks_once ? 0 : traits_.steps_in_flight_max;
@@ -193,6 +233,8 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     ApplyItems(plan, finished);
     if (goes_on && !finished.outcomes.empty()) streak_can_begin_ = streak_has_ends_ = true;
   }
+  if (groups_) [[unlikely]]
+    TellTables(plan);
   CountReturned();
   policy_->StepReturned(plan);
   if (traits_.keeps_prefix_tree) {
@@ -231,6 +273,11 @@ void Engine::ApplyItems(const StepPlan& plan, const StepFinished& finished) {
     }
   }
   CHECK(outcome == end);
+}
+
+void Engine::TellTables(const StepPlan& plan) {
+  // A request that was preempted has none, until its results are back.
+  for (const WorkItem& item : plan.work) groups_->Returned(item.request, item.start + item.tokens);
 }
 
 void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) {
@@ -273,7 +320,7 @@ void Engine::TakeDrafts(Sequence& s, const WorkItem& item, const ItemOutcome& ou
 void Engine::PublishReturned(Sequence& s) {
   const std::int32_t settled = s.computed - s.pending;
   if (!pool_.HasUnpublished(s.blocks, settled)) return;
-  pool_.Publish(s.blocks, s.keys, pool_.FullBlocks(settled));
+  PublishBlocks(pool_, groups_ ? &*groups_ : nullptr, s, settled);
 }
 
 void Engine::ReleaseCollected() {
@@ -293,6 +340,7 @@ void Engine::ReleaseBlocks(Sequence& s) {
     pool_.Publish(s.blocks, s.keys, pool_.FullBlocks(std::min(s.prompt_tokens, s.computed)));
   }
   releases_.push_back({KvOperation::Kind::kRelease, s.id, BlockId::kNone, BlockId::kNone});
+  if (groups_) return ReleaseTables(*groups_, s);
   pool_.Release(s.blocks);
 }
 
@@ -408,9 +456,13 @@ void Engine::CheckDrained() const {
 
 void Engine::CheckMemory() const {
   std::vector<const BlockTable*> tables;
+  std::vector<BlockTable> of_groups;
+  if (groups_) groups_->AppendTables(of_groups);
+  for (const BlockTable& table : of_groups) tables.push_back(&table);
   sequences_.ForEach([&](RequestId, const Sequence& s) { tables.push_back(&s.blocks); });
   held_.ForEach([&](RequestId, const BlockTable& table) { tables.push_back(&table); });
   if (!pool_.Audit(tables)) ThrowInvariant(4, next_step_, "the KV pool does not add up");
+  if (groups_ && !groups_->Audit()) ThrowInvariant(4, next_step_, "a block is missing in a table");
 }
 
 // For clusters that separate prefill from decode.
@@ -419,6 +471,7 @@ void Engine::CheckMemory() const {
 // nothing to copy: its decoding replica computes all of it.
 void Engine::HandOver(Sequence& s) {
   Handover handover{.request = s.id, .known = s.known, .tokens = 0, .keys = s.keys};
+  CHECK(!groups_);
   if (s.state == SequenceState::kRunning && s.computed == s.known - 1) {
     handover.tokens = s.computed;
     BlockTable& hold = held_.OpenInAnyOrder(s.id);
@@ -429,7 +482,7 @@ void Engine::HandOver(Sequence& s) {
 }
 
 void Engine::Receive(const Request& request, const Handover& handover) {
-  CHECK(traits_.receives_kv);
+  CHECK(traits_.receives_kv && !groups_);
   receives_ = true;
   EndStreak();
   // They come from several replicas, in any order.

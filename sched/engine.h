@@ -28,12 +28,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/id_map.h"
 #include "core/ids.h"
+#include "core/kv_groups.h"
 #include "core/time.h"
+#include "sched/cache/group_tables.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/decode_streak.h"
 #include "sched/event.h"
@@ -55,12 +58,21 @@ struct EngineConfig {
   std::int32_t replica = 0;  // its index in a cluster (cluster.h); plans carry it
   // Checks the reasons of rejections (invariant 15): of a policy from outside the registry.
   bool checks_rejections = false;
+  // The KV groups of the model; not set: its layers are equal and keep all tokens. Where these
+  // NeedGroupTables, `kv.block_size` is their hash_block, and one block of any group is a block of
+  // the pool.
+  std::optional<KvGroups> kv_groups = {};
 };
+
+// Throws InputError (usage) unless a policy with the traits serves a model of these groups, and a
+// pool of `blocks` blocks holds a sequence of its longest length.
+void ValidateKvGroups(const KvGroups& groups, const PolicyTraits& traits, std::int32_t blocks);
 
 // Owns the sequences, the KV block pool and the policy. Not thread-safe. After warm-up no call
 // allocates, except for the prefix keys of a request.
 class Engine {
  public:
+  // Throws InputError where ValidateKvGroups does for the policy.
   Engine(const EngineConfig& config, std::unique_ptr<Policy> policy);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -86,6 +98,8 @@ class Engine {
   [[nodiscard]] TimePoint wake_at() const { return wake_at_; }
 
   [[nodiscard]] const KvPool& pool() const { return pool_; }
+  // nullptr if sequences have one table of blocks.
+  [[nodiscard]] const GroupTables* group_tables() const { return groups_ ? &*groups_ : nullptr; }
   [[nodiscard]] const Policy& policy() const { return *policy_; }
   // Ends a decode streak, so that all counters are up to date: not for every step.
   [[nodiscard]] const SequenceTable& sequences();
@@ -111,7 +125,8 @@ class Engine {
 
   // Throws InvariantViolation (I11) unless every request has left and every block is back.
   void CheckDrained() const;
-  // Recounts the KV pool from the block tables (I4). Cost: all blocks and sequences.
+  // Recounts the KV pool from the block tables, and looks for blocks missing in them (I4). Cost:
+  // all blocks and sequences.
   void CheckMemory() const;
 
  private:
@@ -127,6 +142,8 @@ class Engine {
   void EndReturned(Sequence& sequence);
   // Applies a returned step item by item.
   void ApplyItems(const StepPlan& plan, const StepFinished& finished);
+  // Tells the tables of KV groups what a returned step has computed.
+  void TellTables(const StepPlan& plan);
   // Applies a returned item that is more than one further token of a running sequence.
   void ApplyOutcome(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome);
   // Takes back the drafts that were rejected, and stores the drafts offered for the next item.
@@ -163,6 +180,7 @@ class Engine {
 
   SequenceTable sequences_;
   KvPool pool_;
+  std::optional<GroupTables> groups_;
   std::unique_ptr<Policy> policy_;
   PolicyTraits traits_;
   std::int32_t servable_tokens_;  // of a StepBuilder

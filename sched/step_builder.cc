@@ -36,6 +36,19 @@ inline std::int64_t& ContextMax(StepTotals& totals, const WorkItem& item) {
 
 }  // namespace
 
+void PublishBlocks(KvPool& pool, GroupTables* groups, Sequence& s, std::int32_t tokens) {
+  if (groups != nullptr) [[unlikely]] {
+    groups->Publish(s.id, s.keys, tokens, s.prompt_tokens);
+  } else {
+    pool.Publish(s.blocks, s.keys, pool.FullBlocks(tokens));
+  }
+}
+
+void ReleaseTables(GroupTables& groups, Sequence& s) {
+  groups.Release(s.id);
+  s.blocks.capacity_tokens = 0;
+}
+
 void StepBuilder::Admit(RequestId id) {
   Sequence& s = sequences_[id];
   CHECK(s.state == SequenceState::kWaiting);
@@ -55,7 +68,16 @@ void StepBuilder::Admit(RequestId id) {
   plan_.admitted.push_back(id);
 }
 
+bool StepBuilder::GrowTables(Sequence& s, std::int32_t tokens) {
+  if (!groups_->Grow(s.id, tokens, plan_.kv)) return false;
+  // No more than was asked for, so that the tables also hear of growth within a block.
+  s.blocks.capacity_tokens = tokens;
+  return true;
+}
+
 bool StepBuilder::GrowSlowly(Sequence& s, std::int32_t tokens) {
+  if (groups_ != nullptr) [[unlikely]]
+    return GrowTables(s, tokens);
   const auto held = static_cast<std::size_t>(s.blocks.held());
   if (!pool_.Grow(s.blocks, tokens)) return false;
   const std::span<const BlockId> taken = std::span(s.blocks.device).subspan(held);
@@ -215,7 +237,11 @@ void StepBuilder::PreemptByRecompute(RequestId id) {
   CHECK(s.state == SequenceState::kRunning);
   if (!traits_.preempts) ThrowInvariant(7, plan_.id, id, "a reserving policy preempts");
   if (s.last_step == plan_.id) ThrowInvariant(6, plan_.id, id, "it is preempted and in the step");
-  pool_.Suspend(s.blocks, s.keys);
+  if (groups_ == nullptr) {
+    pool_.Suspend(s.blocks, s.keys);
+  } else {
+    ReleaseTables(*groups_, s);
+  }
   LogRelease(id);
   s.state = SequenceState::kWaiting;
   s.computed = 0;
@@ -345,12 +371,19 @@ void StepBuilder::ForgoTransfer(RequestId id) {
 
 CacheHit StepBuilder::LookupPrefix(RequestId id) const {
   const Sequence& s = sequences_[id];
+  if (groups_ != nullptr) [[unlikely]]
+    return groups_->Lookup(s.keys, s.known - 1);
   return pool_.Lookup(s.keys, (s.known - 1) / pool_.block_size());
 }
 
 void StepBuilder::AttachPrefix(RequestId id, std::int32_t blocks) {
   Sequence& s = sequences_[id];
   CHECK(s.state == SequenceState::kRunning && s.computed == 0);
+  if (groups_ != nullptr) [[unlikely]] {
+    s.computed = s.blocks.capacity_tokens = groups_->Attach(id, plan_.kv);
+    plan_.hits.push_back({id, s.computed});
+    return;
+  }
   pool_.Attach(s.blocks, s.keys, blocks);
   for (const BlockId block : s.blocks.device) {
     plan_.kv.push_back({KvOperation::Kind::kAttach, id, block, BlockId::kNone});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "sched/cache/group_tables.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/handover.h"
 #include "sched/kv_editor.h"
@@ -26,6 +27,12 @@ struct Census {
   std::int64_t newest_admitted = -1;
 };
 
+// Enters the full blocks of the sequence's first `tokens` tokens into the cache. `groups`: null if
+// it has one table.
+void PublishBlocks(KvPool& pool, GroupTables* groups, Sequence& sequence, std::int32_t tokens);
+// Frees the blocks of all tables of the sequence.
+void ReleaseTables(GroupTables& groups, Sequence& sequence);
+
 // Each call takes effect on the sequences and the KV pool immediately, is written into the plan,
 // and is checked against the invariants (throws InvariantViolation). Overloads that take a Sequence
 // avoid a look-up; it must be a reference returned by sequence(). Borrows everything for the
@@ -38,7 +45,7 @@ class StepBuilder {
 
   StepBuilder(TimePoint now, const PolicyTraits& traits, SequenceTable& sequences, KvPool& pool,
               Census& census, StepPlan& plan, std::vector<Reservation>& reservations,
-              std::int32_t servable_tokens = kTokensUnchecked)
+              std::int32_t servable_tokens = kTokensUnchecked, GroupTables* groups = nullptr)
       : now_(now),
         traits_(traits),
         sequences_(sequences),
@@ -46,20 +53,24 @@ class StepBuilder {
         census_(census),
         plan_(plan),
         reservations_(reservations),
-        servable_tokens_(servable_tokens) {}
+        servable_tokens_(servable_tokens),
+        groups_(groups) {}
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] const PolicyTraits& traits() const { return traits_; }
   [[nodiscard]] const Sequence& sequence(RequestId id) const { return sequences_[id]; }
   [[nodiscard]] const KvPool& pool() const { return pool_; }
   [[nodiscard]] const StepPlan& plan() const { return plan_; }
+  // The tables of sequences that have one for each KV group; nullptr if they have one in all.
+  [[nodiscard]] const GroupTables* groups() const { return groups_; }
 
   // Moves a waiting sequence to the running state, without blocks: call Grow next, or Reserve and
   // then Grow.
   void Admit(RequestId id);
 
   // Takes blocks until the sequence holds enough for `tokens` tokens, from its reservation first;
-  // never gives any back. Returns false and changes nothing if too few blocks are free.
+  // gives none back, but for those of KV groups that are no longer needed. Returns false and takes
+  // none if too few blocks are free.
   [[nodiscard]] bool Grow(const Sequence& sequence, std::int32_t tokens) {
     return tokens <= sequence.blocks.capacity_tokens || GrowSlowly(Mutable(sequence), tokens);
   }
@@ -129,7 +140,26 @@ class StepBuilder {
   // compute.
   [[nodiscard]] CacheHit LookupPrefix(RequestId id) const;
   // Attaches the first `blocks` cached blocks to an admitted sequence; 0 is recorded as a miss.
+  // With KV groups: what the latest LookupPrefix found.
   void AttachPrefix(RequestId id, std::int32_t blocks);
+  // Free blocks that admitting a sequence takes: for `tokens` tokens after the hit; for all of its
+  // tokens, of which a KV group counts no more than it needs at a time; and how many blocks an
+  // empty cache must have for them.
+  [[nodiscard]] std::int32_t BlocksToAdmit(std::int32_t tokens, const CacheHit& hit) const {
+    if (groups_ != nullptr) [[unlikely]]
+      return groups_->BlocksToAdmit(tokens, hit);
+    return pool_.BlocksFor(tokens) + hit.free_blocks - hit.blocks;
+  }
+  [[nodiscard]] std::int32_t BlocksForWhole(std::int32_t tokens, const CacheHit& hit) const {
+    if (groups_ != nullptr) [[unlikely]]
+      return groups_->BlocksForWhole(tokens, hit);
+    return pool_.BlocksFor(tokens) + hit.free_blocks - hit.blocks;
+  }
+  [[nodiscard]] std::int64_t BlocksAtMost(std::int32_t tokens) const {
+    if (groups_ != nullptr) [[unlikely]]
+      return groups_->BlocksAtMost(tokens);
+    return pool_.BlocksFor(tokens);
+  }
   // For policies with a prefix tree. Attaches blocks that the tree keeps to an admitted sequence;
   // none are recorded as a miss.
   void AttachKept(RequestId id, std::span<const BlockId> blocks);
@@ -144,15 +174,14 @@ class StepBuilder {
   // The sequence as an element of this builder's own table, of which policies have read-only views.
   static Sequence& Mutable(const Sequence& s) { return const_cast<Sequence&>(s); }
   [[nodiscard]] bool GrowSlowly(Sequence& s, std::int32_t tokens);
+  [[nodiscard]] bool GrowTables(Sequence& s, std::int32_t tokens);
   [[noreturn]] void RefuseItem(const Sequence& s, std::int32_t tokens) const;
   void CheckReason(const Sequence& s, RejectReason reason) const;
   template <bool kOverlaps>
   std::size_t FillDecodes(std::span<const RequestId> ids, const DecodeLimits& limits,
                           std::span<WorkItem> items);
   void PublishFull(Sequence& s, std::int32_t tokens) {
-    if (pool_.HasUnpublished(s.blocks, tokens)) {
-      pool_.Publish(s.blocks, s.keys, pool_.FullBlocks(tokens));
-    }
+    if (pool_.HasUnpublished(s.blocks, tokens)) PublishBlocks(pool_, groups_, s, tokens);
   }
   void LogRelease(RequestId id);
 
@@ -164,6 +193,7 @@ class StepBuilder {
   StepPlan& plan_;
   std::vector<Reservation>& reservations_;
   std::int32_t servable_tokens_;
+  GroupTables* groups_;
 };
 
 }  // namespace twin

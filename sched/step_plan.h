@@ -38,6 +38,12 @@ struct KvOperation {
     kSwapOut,   // copy device `block` to host block `other`, give up `block`
     kSwapIn,    // copy host block `other` to device `block`, give up `other`
     kReplace,   // `block`, of the same content, takes the place of the request's block `other`
+    // Requests with a table for each KV group (KvGroups), whose number is `other`. kRelease gives
+    // up the blocks of all of them.
+    kAllocateIn,  // `block` becomes the table's next block
+    kAttachIn,    // `block`, already full, becomes the table's next block too
+    kSkipIn,      // the table's next entry has no block: nothing of it is needed
+    kDropFrom,    // the table gives up `block`, whose entry has none from now on
   };
   Kind kind{};
   RequestId request{};

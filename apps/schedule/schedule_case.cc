@@ -134,8 +134,55 @@ ScheduleRequest ParseRequest(const json& object, std::size_t index, bool timed,
   return request;
 }
 
+KvGroup ParseGroup(const json& object, const std::string& where) {
+  if (!object.is_object()) Refuse(where, "not an object");
+  RequireKnown(object, {"kind", "block_size", "layers", "window", "chunk", "mode"}, where);
+  KvGroup group;
+  group.block_size = Whole(object, "block_size", {1, kTokensMost}, where);
+  group.layers = Whole(object, "layers", {.least = 1}, where);
+  const std::string kind = Member(object, "kind", json::value_t::string, where).get<std::string>();
+  if (kind == "window") {
+    group.kind = KvGroupKind::kWindow;
+    group.span = Whole(object, "window", {.least = 1}, where);
+  } else if (kind == "chunked") {
+    group.kind = KvGroupKind::kChunked;
+    group.span = Whole(object, "chunk", {.least = 1}, where);
+  } else if (kind == "state") {
+    group.kind = KvGroupKind::kState;
+    const json& mode = Member(object, "mode", json::value_t::string, where);
+    if (mode != "none" && mode != "align") {
+      Refuse(where, "field 'mode' is " + mode.dump() + "; allowed: none, align");
+    }
+    group.states = mode == "none" ? StateBlocks::kOne : StateBlocks::kAligned;
+  } else if (kind != "full") {
+    Refuse(where,
+           "field 'kind' is " + json(kind).dump() + "; allowed: full, window, chunked, state");
+  }
+  return group;
+}
+
+KvGroups ParseGroups(const json& kv, const std::string& where) {
+  KvGroups groups;
+  groups.groups.clear();
+  groups.scheduler_block = Whole(kv, "scheduler_block_size", {1, kTokensMost}, where);
+  groups.hash_block = Whole(kv, "hash_block_size", {1, kTokensMost}, where);
+  const json& list = Member(kv, "groups", json::value_t::array, where);
+  if (list.empty()) Refuse(where, "field 'groups' is empty");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    groups.groups.push_back(ParseGroup(list[i], fmt::format("{}: groups[{}]", where, i)));
+    if (groups.scheduler_block % groups.groups.back().block_size == 0) continue;
+    Refuse(where, "field 'scheduler_block_size' is no multiple of every group's block_size");
+  }
+  return groups;
+}
+
+// `layers`: from what the groups were made; they alone matter.
 void ParseMemory(const json& kv, const std::string& where, ScheduleCase& c) {
-  RequireKnown(kv, {"block_size", "blocks", "cpu_blocks"}, where + ": kv");
+  RequireKnown(kv,
+               {"block_size", "blocks", "cpu_blocks", "layers", "groups", "scheduler_block_size",
+                "hash_block_size"},
+               where + ": kv");
+  if (kv.contains("groups")) c.kv_groups = ParseGroups(kv, where + ": kv");
   c.block_size = Whole(kv, "block_size", {1, kTokensMost}, where);
   c.blocks = Whole(kv, "blocks", {0, kBlocksMost}, where);
   c.host_blocks = Whole(kv, "cpu_blocks", {0, kBlocksMost}, where, 0);
@@ -217,6 +264,11 @@ ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where
                     Whole(c.params, "batch_time_per_request_us", {}, where + ": params", 0)};
   } else {
     ParseMemory(Member(object, "kv", json::value_t::object, where), where, c);
+  }
+  // Elsewhere null is a default.
+  if (const auto interval = c.params.find("prefix_cache_retention_interval");
+      interval != c.params.end() && interval->is_null()) {
+    *interval = -1;
   }
   c.speculation = TakeSpeculation(c.params, where);
   ParseRequests(Member(object, "requests", json::value_t::array, where), where, c);

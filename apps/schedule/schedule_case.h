@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/kv_groups.h"
 #include "sched/policy/speculation.h"
 
 namespace twin::run {
@@ -50,6 +51,7 @@ struct ScheduleCase {
   std::int32_t block_size = 1;
   std::int32_t blocks = 0;  // 0 = memory is not part of the case
   std::int32_t host_blocks = 0;
+  std::optional<KvGroups> kv_groups;      // unset: one of all tokens
   std::vector<ScheduleRequest> requests;  // in order of arrival
   bool truncated = false;                 // `steps` ends before the requests do
   std::optional<BatchTime> batch_time;    // instead of unit time; `steps` are then batches

@@ -79,6 +79,8 @@ EngineConfig EngineConfigOf(const ScheduleCase& c, const PolicyTraits& traits) {
   config.kv.host_blocks = c.host_blocks;
   config.kv.release_order = traits.release_order;
   config.kv.key_tokens = traits.KeyTokens(c.block_size);
+  config.kv_groups = c.kv_groups;
+  if (c.kv_groups && NeedGroupTables(*c.kv_groups)) config.kv.block_size = c.kv_groups->hash_block;
   return config;
 }
 
@@ -118,6 +120,7 @@ std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case
     options.iterations_max =
         schedule_case.steps.empty() ? 0 : schedule_case.steps.back().at("it").get<std::int64_t>();
   }
+  options.groups = engine.group_tables();
   UnitTimeWorld world(schedule_case, engine.pool(), options);
   // The loop of Serve.
   for (Instant instant = world.Advance(kTimeNever); !instant.events.empty();

@@ -266,6 +266,7 @@ void UnitTimeWorld::Announce(std::int32_t index) {
 
 void UnitTimeWorld::OnPlanned(const Policy& policy) {
   free_blocks_ = pool_.free();
+  if (options_.groups != nullptr) held_ = Held();
   cached_blocks_ = pool_.cached();
   evicted_blocks_ = pool_.discards() - evicted_blocks_;
   const std::span<const Gauge> gauges = policy.Gauges();
@@ -278,6 +279,21 @@ void UnitTimeWorld::OnHandled() {
   steps_.back()["free_after"] = pool_.free();
   steps_.back()["cached_after"] = pool_.cached();
   free_after_open_ = false;
+}
+
+ordered_json UnitTimeWorld::Held() const {
+  ordered_json held = ordered_json::array();
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const RequestId id{static_cast<std::uint32_t>(i)};
+    if (!options_.groups->contains(id)) continue;
+    ordered_json blocks = {Number(id)};
+    for (std::size_t g = 0; g < options_.groups->groups().groups.size(); ++g) {
+      const std::span<const BlockId> table = options_.groups->Table(id, g);
+      blocks.push_back(std::ssize(table) - std::ranges::count(table, BlockId::kNone));
+    }
+    held.push_back(std::move(blocks));
+  }
+  return held;
 }
 
 void UnitTimeWorld::Describe(const StepPlan& plan, ordered_json& step) const {
@@ -309,6 +325,7 @@ void UnitTimeWorld::Describe(const StepPlan& plan, ordered_json& step) const {
   step["kind"] = plan.admitted.empty() ? "decode" : "prefill";  // the calls of TGI's router
   step["free"] = free_blocks_;
   step["cached"] = cached_blocks_;
+  if (options_.groups != nullptr) step["held"] = held_;
   if (evicted_blocks_ > 0) step["evicted"] = evicted_blocks_;
   for (const Gauge& gauge : gauges_) step[gauge.name] = gauge.value;
   step["cpu_free"] = plan.free_host_blocks;

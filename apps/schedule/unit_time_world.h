@@ -10,6 +10,7 @@
 
 #include "apps/schedule/schedule_case.h"
 #include "core/ring_queue.h"
+#include "sched/cache/group_tables.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/policy/policy.h"
 #include "sched/stale_tokens.h"
@@ -24,6 +25,7 @@ struct UnitTimeOptions {
   bool forgets_stale_tokens = false;        // PolicyTraits
   std::int32_t drafts_max = 0;              // offered with the results of an item, at most
   std::int32_t context_tokens_max = 0;      // longest sequence, as in SimWorld; 0 = no limit
+  const GroupTables* groups = nullptr;      // Engine::group_tables()
   std::int64_t iterations_max = 1'000'000;  // after them the world reports no more events
 };
 
@@ -70,6 +72,8 @@ class UnitTimeWorld final : public World {
   void Announce(std::int32_t index);
   [[nodiscard]] std::vector<BlockKey> PromptKeys(std::int32_t index);
   void Describe(const StepPlan& plan, nlohmann::ordered_json& step) const;
+  // Blocks that each request holds in each KV group.
+  [[nodiscard]] nlohmann::ordered_json Held() const;
 
   const ScheduleCase& case_;
   const KvPool& pool_;
@@ -84,6 +88,7 @@ class UnitTimeWorld final : public World {
   // When planning ended.
   std::int32_t free_blocks_ = 0;
   std::int32_t cached_blocks_ = 0;
+  nlohmann::ordered_json held_;
   std::int64_t evicted_blocks_ = 0;  // by it
   std::vector<Gauge> gauges_;
   bool free_after_open_ = false;  // the latest record still lacks free_after

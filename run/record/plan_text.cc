@@ -32,11 +32,17 @@ std::string Text(const PrefixHit& hit) {
 }
 
 std::string Text(const KvOperation& op) {
-  constexpr const char* kNames[] = {"allocate", "attach", "release", "swap out", "swap in"};
+  constexpr const char* kNames[] = {"allocate", "attach",   "release",     "swap out",
+                                    "swap in",  "replace",  "allocate in", "attach in",
+                                    "skip in",  "drop from"};
+  using Kind = KvOperation::Kind;
   std::string text = kNames[static_cast<std::size_t>(op.kind)];
   text += " " + Text(op.request);
   if (op.block != BlockId::kNone) text += " block " + std::to_string(static_cast<int>(op.block));
-  if (op.other != BlockId::kNone) text += " host " + std::to_string(static_cast<int>(op.other));
+  if (op.other == BlockId::kNone) return text;
+  const bool swaps = op.kind == Kind::kSwapOut || op.kind == Kind::kSwapIn;
+  const char* other = swaps ? " host " : op.kind == Kind::kReplace ? " of " : " table ";
+  text += other + std::to_string(static_cast<int>(op.other));
   return text;
 }
 

@@ -148,6 +148,7 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
     ++hit.blocks;
     if (!blocks_[Index(found)].held) ++hit.free_blocks;
   }
+  hit.tokens = hit.blocks * config_.block_size;
   return hit;
 }
 
@@ -156,8 +157,7 @@ void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int3
   for (std::size_t i = 0; i < static_cast<std::size_t>(blocks); ++i) {
     const BlockId id = keys_.Find(keys[i]);
     CHECK(id != BlockId::kNone);
-    if (!At(id).held) queue_.Remove(id);
-    Hold(id);
+    HoldKeyed(id);
     table.device.push_back(id);
   }
   table.capacity_tokens = blocks * config_.block_size;
@@ -176,6 +176,40 @@ void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int
     if (!IsPrivate(keys[at])) List(table.device[at], keys[at]);
   }
   table.published_tokens = std::max(table.published_tokens, blocks * config_.block_size);
+}
+
+void KvPool::HoldKeyed(BlockId id) {
+  if (!At(id).held) queue_.Remove(id);
+  Hold(id);
+}
+
+void KvPool::GiveKey(BlockId id, BlockKey key) {
+  CHECK(At(id).held && !At(id).carries_key);
+  At(id).carries_key = true;
+  List(id, key);
+}
+
+void KvPool::LetGo(std::span<const BlockId> blocks) {
+  const bool all_back = config_.release_order == ReleaseOrder::kBack;
+  std::size_t keyless_end = 0;  // of those that go to the front
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    Block& b = At(blocks[i]);
+    CHECK(b.held);
+    if (b.shared) {
+      Unshare(blocks[i]);
+      continue;
+    }
+    b.held = false;
+    if (all_back || b.carries_key) {
+      queue_.PushBack(blocks[i], b.listed);
+    } else {
+      keyless_end = i + 1;
+    }
+  }
+  for (std::size_t i = keyless_end; i-- > 0;) {
+    const Block& b = At(blocks[i]);
+    if (!b.held && !b.carries_key) queue_.PushFront(blocks[i]);
+  }
 }
 
 void KvPool::Unpublish(BlockTable& table, std::int32_t blocks) {

@@ -52,10 +52,15 @@ struct KvPoolConfig {
   bool operator==(const KvPoolConfig&) const = default;
 };
 
-// Leading blocks of a sequence that the prefix cache can supply.
+// Leading blocks of a sequence that the prefix cache can supply. Of several KV groups `tokens` says
+// how many; `free_blocks` counts the blocks of all groups, and `blocks` is not set.
 struct CacheHit {
   std::int32_t blocks = 0;
   std::int32_t free_blocks = 0;  // of `blocks`, the ones now in the free queue
+  std::int32_t tokens = 0;       // in all of them
+  // Of KV groups: a state of it is computed in the step that is being planned. It can be attached
+  // from the next one on.
+  bool is_being_computed = false;
 };
 
 // One block of the KV cache, as the pool keeps account of it. A byte, because the blocks of a pool
@@ -161,6 +166,19 @@ class KvPool {
   void AttachKept(BlockTable& table, std::span<const BlockId> blocks);
   // Lets the kept block take the place of the table's block at `position`, which goes.
   void ReplaceByKept(BlockTable& table, std::int32_t position, BlockId kept);
+
+  // For tables of several KV groups (sched/cache/group_tables.h), block by block. Takes one off the
+  // front of the free queue. REQUIRES: free() > 0.
+  [[nodiscard]] BlockId TakeBlock() { return TakeOne(); }
+  // The block that carries the key, and was given it first; kNone if there is none.
+  [[nodiscard]] BlockId Find(BlockKey key) const { return keys_.Find(key); }
+  [[nodiscard]] bool IsHeld(BlockId id) const { return blocks_[Index(id)].held; }
+  // A further sequence holds a block that carries a key.
+  void HoldKeyed(BlockId id);
+  // Enters a block into the cache. REQUIRES: it is held and carries no key.
+  void GiveKey(BlockId id, BlockKey key);
+  // One sequence lets the blocks go; they are visited in this order (ReleaseOrder).
+  void LetGo(std::span<const BlockId> blocks);
 
   // Recounts everything from the tables of all live sequences; false if any invariant of this
   // class is broken. Cost: all blocks. For tests and audits.

@@ -131,6 +131,8 @@ PolicyTraits VllmV1Config::Traits() const {
   traits.receives_kv = !speculation.on();
   traits.caches_prefixes = enable_prefix_caching;
   traits.publishes_returned_tokens = RulesOf(*this).publishes_returned_tokens;
+  traits.keeps_kv_groups = release >= VllmV1Release::k0_33_0 && !speculation.on();
+  traits.retention_interval = prefix_cache_retention_interval;
   traits.drafts_max = speculation.num_speculative_tokens;
   traits.assumes_drafts = speculation.on() && async_scheduling;
   return traits;
@@ -291,8 +293,10 @@ void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
     }
     const Sequence& s = step.sequence(id);
     const bool mid_prefill = !s.decodes;
-    const std::int32_t tokens =
+    std::int32_t tokens =
         s.certain_to_end() || (call.held && mid_prefill) ? 0 : TokensWanted(s, call);
+    if (step.groups() != nullptr && tokens > 0) [[unlikely]]
+      tokens = CutForStates(step, s, s.computed, tokens, step.groups()->junction(id));
     if (tokens <= 0) {
       ++i;
       continue;
@@ -313,7 +317,7 @@ void VllmV1Policy::PreemptForQueueHead(StepBuilder& step) {
   const KvPool& pool = step.pool();
   while (!waiting_.empty() && !running_.empty()) {
     const Sequence& head = step.sequence(waiting_.front());
-    const std::int32_t whole = pool.BlocksFor(std::min(head.known, config_.max_model_len));
+    const std::int64_t whole = step.BlocksAtMost(std::min(head.known, config_.max_model_len));
     const bool has_place = static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
     if (whole > pool.usable() || (has_place && whole + watermark_blocks_ <= pool.free())) return;
     const std::size_t last = waiting_.Last(step, running_);
@@ -379,18 +383,19 @@ VllmV1Policy::Admission VllmV1Policy::TryAdmit(StepBuilder& step, Call& call, Re
   const Sequence& s = step.sequence(id);
   const KvPool& pool = step.pool();
   if (rules_.waits_for_returning_tokens && s.in_flight > 0) return Admission::kSetAside;
-  const std::int32_t whole = pool.BlocksFor(std::min(s.known, config_.max_model_len));
+  const std::int32_t whole = std::min(s.known, config_.max_model_len);
   const bool too_long = s.prompt_tokens >= config_.max_model_len ||
                         (!config_.enable_chunked_prefill && s.known > traits_.tokens_per_step_max);
-  if (too_long || whole > pool.usable()) {
+  if (too_long || step.BlocksAtMost(whole) > pool.usable()) {
     step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
     return Admission::kRejected;
   }
 
   const CacheHit hit = config_.enable_prefix_caching ? step.LookupPrefix(id) : CacheHit{};
-  const std::int32_t base = hit.blocks * pool.block_size();
+  const std::int32_t base = hit.tokens;
+  const std::int32_t whole_blocks = step.BlocksForWhole(whole, hit);
   const bool elsewhere = s.remote == RemoteKv::kElsewhere;
-  if (elsewhere && base < s.remote_tokens) return TryAwait(step, s, whole, hit);
+  if (elsewhere && base < s.remote_tokens) return TryAwait(step, s, whole_blocks, hit);
   std::int32_t tokens = s.known - base;
   const bool prefill = tokens > 1;
   if (call.held && prefill) return Admission::kStop;
@@ -401,13 +406,16 @@ VllmV1Policy::Admission VllmV1Policy::TryAdmit(StepBuilder& step, Call& call, Re
   const bool whole_or_none = !config_.enable_chunked_prefill || padding > 0;
   if (whole_or_none && tokens > budget) return Admission::kStop;
   tokens = std::min(tokens, budget);
+  if (step.groups() != nullptr) [[unlikely]] {
+    tokens = CutForStates(step, s, base, tokens, step.groups()->found_junction());
+    if (tokens == 0 || hit.is_being_computed) return Admission::kStop;
+  }
   const bool looks_ahead = rules_.lookahead_at_admission || base > 0;
   const std::int32_t covered = looks_ahead ? TokensNeedingBlocks(base + tokens) : base + tokens;
 
-  const std::int32_t taken =
-      hit.free_blocks - hit.blocks + (running_.empty() ? 0 : watermark_blocks_);
-  if (rules_.whole_sequence_gate && whole + taken > pool.free()) return Admission::kStop;
-  if (pool.BlocksFor(covered) + taken > pool.free()) return Admission::kStop;
+  const std::int32_t room = pool.free() - (running_.empty() ? 0 : watermark_blocks_);
+  if (rules_.whole_sequence_gate && whole_blocks > room) return Admission::kStop;
+  if (step.BlocksToAdmit(covered, hit) > room) return Admission::kStop;
 
   if (elsewhere) step.ForgoTransfer(id);
   step.Admit(id);

@@ -79,8 +79,12 @@ struct VllmV1Config {
   std::int32_t prefill_schedule_interval = 1;  // steps between prefills; 1 = every step
   std::int32_t max_num_active_seqs = 0;        // 0 = max_num_seqs
   std::int32_t max_num_scheduled_tokens = 0;   // 0 = max_num_batched_tokens
-  std::int32_t pipeline_parallel_size = 1;     // steps in flight, and one more if asynchronous
-  std::optional<OrderConfig> order = {};       // not vLLM's; with kFcfs as `policy`
+  // Of models whose layers keep different tokens (KvGroups): every how many tokens the prefix cache
+  // keeps what such layers need of a prefix, besides ends of prompts; 0 = never, -1 = vLLM's null,
+  // all that it can.
+  std::int32_t prefix_cache_retention_interval = 0;
+  std::int32_t pipeline_parallel_size = 1;  // steps in flight, and one more if asynchronous
+  std::optional<OrderConfig> order = {};    // not vLLM's; with kFcfs as `policy`
   SpeculationRules speculation = {};
 
   static constexpr ContextField kContextField = {"max_model_len", &VllmV1Config::max_model_len};
@@ -156,7 +160,8 @@ class VllmV1Policy final : public Policy {
   enum class Admission : std::uint8_t { kAdmitted, kSetAside, kAwaited, kRejected, kStop };
   // Admits the requests whose keys and values have come from another replica.
   void AdmitArrived(StepBuilder& step, Call& call);
-  Admission TryAwait(StepBuilder& step, const Sequence& s, std::int32_t whole, const CacheHit& hit);
+  Admission TryAwait(StepBuilder& step, const Sequence& s, std::int32_t blocks,
+                     const CacheHit& hit);
   Admission TryAdmit(StepBuilder& step, Call& call, RequestId id);
   enum class Room : std::uint8_t { kMade, kSelfPreempted };
   Room MakeRoom(StepBuilder& step, Call& call, RequestId id, std::int32_t tokens,
@@ -166,6 +171,11 @@ class VllmV1Policy final : public Policy {
   [[nodiscard]] std::int32_t Threshold() const;
   [[nodiscard]] bool HoldsPrefill(const StepBuilder& step) const;
   [[nodiscard]] std::int32_t TokensWanted(const Sequence& s, const Call& call) const;
+  // Shortens an item of `tokens` tokens so that states to be found again are those at ends of
+  // items. 0: too few tokens may be computed now. `junction`: GroupTables.
+  [[nodiscard]] std::int32_t CutForStates(const StepBuilder& step, const Sequence& s,
+                                          std::int32_t start, std::int32_t tokens,
+                                          std::int32_t junction) const;
   // Tokens for which a sequence needs blocks once `tokens` are computed.
   [[nodiscard]] std::int32_t TokensNeedingBlocks(std::int32_t tokens) const;
   // Drafts of padding for a request to be admitted of which `base` tokens are in the cache.

@@ -22,10 +22,9 @@ void VllmV1Policy::AdmitArrived(StepBuilder& step, Call& call) {
 
 // A transfer needs blocks for the whole prompt, and the one of the next token.
 VllmV1Policy::Admission VllmV1Policy::TryAwait(StepBuilder& step, const Sequence& s,
-                                               std::int32_t whole, const CacheHit& hit) {
-  const std::int32_t taken = whole + hit.free_blocks - hit.blocks;
+                                               std::int32_t blocks, const CacheHit& hit) {
   const std::int32_t kept = running_.empty() ? 0 : watermark_blocks_;
-  if (taken + kept > step.pool().free()) return Admission::kStop;
+  if (blocks + kept > step.pool().free()) return Admission::kStop;
   step.AwaitTransfer(s.id, hit.blocks, s.known);
   return Admission::kAwaited;
 }
