@@ -36,7 +36,9 @@ std::int32_t ServableTokens(const EngineConfig& config, const PolicyTraits& trai
   return tokens;
 }
 
-GroupLimits LimitsOf(const PolicyTraits& traits) {
+}  // namespace
+
+GroupLimits GroupLimitsOf(const PolicyTraits& traits) {
   const std::int32_t tokens =
       traits.sized_for_tokens > 0 ? traits.sized_for_tokens : traits.tokens_per_step_max;
   GroupLimits limits{.tokens_in_flight = std::int64_t{tokens} * traits.steps_in_flight_max,
@@ -44,8 +46,6 @@ GroupLimits LimitsOf(const PolicyTraits& traits) {
   if (traits.context_tokens_max > 0) limits.context_tokens = traits.context_tokens_max;
   return limits;
 }
-
-}  // namespace
 
 void ValidateKvGroups(const KvGroups& groups, const PolicyTraits& traits, std::int32_t blocks) {
   if (!NeedGroupTables(groups)) return;
@@ -62,7 +62,7 @@ void ValidateKvGroups(const KvGroups& groups, const PolicyTraits& traits, std::i
                                  interval, groups.scheduler_block));
   }
   if (traits.context_tokens_max == 0) return;
-  const std::int64_t most = MostBlocks(groups, LimitsOf(traits));
+  const std::int64_t most = MostBlocks(groups, GroupLimitsOf(traits));
   if (most > blocks) {
     throw InputError(InputError::Kind::kUsage, "policy",
                      fmt::format("{} KV blocks do not hold a sequence of {} tokens; allowed: {} "
@@ -86,7 +86,7 @@ Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
   for (StepPlan& plan : plans_) plan.replica = config.replica;
   if (!config.kv_groups || !NeedGroupTables(*config.kv_groups)) return;
   ValidateKvGroups(*config.kv_groups, traits_, config.kv.blocks);
-  groups_.emplace(*config.kv_groups, LimitsOf(traits_), pool_);
+  groups_.emplace(*config.kv_groups, GroupLimitsOf(traits_), pool_);
 }
 
 Engine::~Engine() = default;

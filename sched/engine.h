@@ -64,6 +64,9 @@ struct EngineConfig {
   std::optional<KvGroups> kv_groups = {};
 };
 
+// What the numbers of blocks of KV groups depend on, under a policy with the traits.
+[[nodiscard]] GroupLimits GroupLimitsOf(const PolicyTraits& traits);
+
 // Throws InputError (usage) unless a policy with the traits serves a model of these groups, and a
 // pool of `blocks` blocks holds a sequence of its longest length.
 void ValidateKvGroups(const KvGroups& groups, const PolicyTraits& traits, std::int32_t blocks);

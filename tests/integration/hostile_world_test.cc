@@ -26,6 +26,7 @@
 #include "sched/policy/policy_config.h"
 #include "sched/policy/vllm_v1.h"
 #include "sched/serve.h"
+#include "tests/support/hostile_groups.h"
 #include "tests/support/hostile_policies.h"
 #include "tests/support/hostile_run.h"
 #include "tests/support/streak_plans.h"
@@ -78,6 +79,12 @@ std::string Story(const HostileCase& c) {
     return tail.text();
   }
   return "  it does not fail again\n";
+}
+
+// Whether prefill and decode can be apart.
+bool Separates(const PolicyMode& mode) {
+  const DrawnPolicy policy = DrawHostileCase(mode, 1).policy;
+  return TraitsOf(policy.config).receives_kv && !policy.kv_groups;
 }
 
 class HostileWorldTest : public ::testing::TestWithParam<PolicyMode> {};
@@ -133,7 +140,7 @@ TEST_P(HostileWorldTest, AClusterLosesNothingAndDecidesTheSameTwice) {
 // The same where some replicas prefill and others decode, and copies end late, or are of requests
 // that were cancelled.
 TEST_P(HostileWorldTest, SeparatePrefillAndDecodeLoseNothingAndDecideTheSameTwice) {
-  if (!TraitsOf(DrawHostileCase(GetParam(), 1).policy.config).receives_kv) GTEST_SKIP();
+  if (!Separates(GetParam())) GTEST_SKIP();
   int failures = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 100);
        ++seed) {
@@ -271,7 +278,7 @@ TEST_P(HostileWorldTest, DecodeStreaksPlanWhatThePolicyWould) {
 
 // The same where requests come from other replicas, and some of them wait for blocks.
 TEST_P(HostileWorldTest, DecodeStreaksInASeparatePoolPlanWhatThePolicyWould) {
-  if (!TraitsOf(DrawHostileCase(GetParam(), 1).policy.config).receives_kv) GTEST_SKIP();
+  if (!Separates(GetParam())) GTEST_SKIP();
   std::int64_t repeated = 0;
   AskedCounts asked;
   for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 50);
@@ -286,6 +293,8 @@ TEST_P(HostileWorldTest, DecodeStreaksInASeparatePoolPlanWhatThePolicyWould) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, HostileWorldTest, ::testing::ValuesIn(PolicyModes()),
+                         [](const auto& mode) { return mode.param.name; });
+INSTANTIATE_TEST_SUITE_P(KvGroups, HostileWorldTest, ::testing::ValuesIn(GroupModes()),
                          [](const auto& mode) { return mode.param.name; });
 
 // Lets newcomers wait for 20 s while others are served, and promises decode streaks as if time did

@@ -146,8 +146,8 @@ std::string GroupShadow::Read(const WorkItem& item, const TokenWord& word) {
     if (group.kind == KvGroupKind::kState) continue;
     for (std::int32_t i = FirstInSight(group, item.start); i < item.start + item.tokens; ++i) {
       const std::int32_t block = BlockAt(item.request, g, i / group.block_size);
-      const std::string position = "position " + std::to_string(i) + " of group " +
-                                   std::to_string(g);
+      const std::string position =
+          "position " + std::to_string(i) + " of group " + std::to_string(g);
       if (block == kNoBlock) return Fault(item.request, position + " has no block");
       const auto& slots = device_[static_cast<std::size_t>(block)];
       if (slots[static_cast<std::size_t>(i % group.block_size)] != word(item.request, i)) {

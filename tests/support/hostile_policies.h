@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "core/kv_groups.h"
 #include "core/random.h"
 #include "core/time.h"
 #include "sched/policy/registry.h"
@@ -21,7 +23,8 @@ struct DrawnPolicy {
   std::int32_t host_blocks = 0;
   bool shares_prefixes = false;
   bool priorities = false;
-  Duration tick{1};  // of the world: the scale of the policy's times
+  std::optional<KvGroups> kv_groups = {};  // of the model; its pool follows from them
+  Duration tick{1};                        // of the world: the scale of the policy's times
 };
 
 struct PolicyMode {

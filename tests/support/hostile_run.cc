@@ -108,6 +108,22 @@ void RunScheduler(const HostileCase& c, Scheduler& scheduler, std::vector<const 
   }
 }
 
+// A pool that holds one sequence of the longest length, or a few blocks more. vLLM counts two
+// states, and keeps one more for each further step in flight.
+void SetGroups(Random& random, const PolicyTraits& traits, HostileCase& c) {
+  const KvGroups& groups = *c.policy.kv_groups;
+  c.world.kv_groups = c.engine.kv_groups = groups;
+  c.world.block_size = c.world.key_tokens = groups.hash_block;
+  std::int64_t blocks = MostBlocks(groups, GroupLimitsOf(traits));
+  for (const KvGroup& group : groups.groups) {
+    if (group.kind == KvGroupKind::kState) blocks += traits.steps_in_flight_max - 1;
+  }
+  c.world.blocks = static_cast<std::int32_t>(blocks + random.UniformInt(0, 12));
+  c.engine.kv = {.block_size = groups.hash_block,
+                 .blocks = c.world.blocks,
+                 .release_order = traits.release_order};
+}
+
 }  // namespace
 
 HostileCase DrawHostileCase(const PolicyMode& mode, std::uint64_t seed) {
@@ -132,6 +148,7 @@ HostileCase DrawHostileCase(const PolicyMode& mode, std::uint64_t seed) {
   c.engine.kv = {c.world.block_size, c.world.blocks, c.world.host_blocks, traits.release_order,
                  traits.KeyTokens(c.world.block_size)};
   c.world.key_tokens = c.engine.kv.tokens_per_key();
+  if (c.policy.kv_groups) SetGroups(random, traits, c);
   return c;
 }
 

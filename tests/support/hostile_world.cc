@@ -46,7 +46,9 @@ HostileWorld::HostileWorld(const HostileOptions& options)
       parts_random_(options.seed, "parts of streaks") {
   for (std::int32_t i = 0; i < options.replicas; ++i) {
     replicas_.push_back(
-        {KvShadow(options.block_size, options.BlocksOf(i), options.host_blocks), {}, {}});
+        {KvShadow(options.block_size, options.BlocksOf(i), options.host_blocks), {}, {}, {}});
+    if (!options.kv_groups) continue;
+    replicas_.back().group_shadow.emplace(*options.kv_groups, options.BlocksOf(i));
   }
   DrawScripts();
 }
@@ -156,8 +158,11 @@ bool HostileWorld::IsExpected(const StepPlan& plan) const {
 void HostileWorld::Run(const StepPlan& plan, const std::vector<std::int32_t>& accepted) {
   if (plan.totals != TotalsOf(plan)) Fail("the totals are not those of the work");
   CheckRequests(plan);
-  KvShadow& shadow = replicas_.at(static_cast<std::size_t>(plan.replica)).shadow;
-  if (std::string fault = Execute(shadow, plan, accepted); !fault.empty()) Fail(fault);
+  Replica& replica = replicas_.at(static_cast<std::size_t>(plan.replica));
+  const auto word = [this](RequestId id, std::int32_t at) { return Word(id, at); };
+  const std::string fault = replica.group_shadow ? replica.group_shadow->Execute(plan, word)
+                                                 : Execute(replica.shadow, plan, accepted);
+  if (!fault.empty()) Fail(fault);
 }
 
 HostileWorld::Flight HostileWorld::DrawFlight(const StepPlan& plan,

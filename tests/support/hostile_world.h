@@ -11,6 +11,7 @@
 #include "core/ring_queue.h"
 #include "sched/stale_tokens.h"
 #include "sched/world.h"
+#include "tests/support/group_shadow.h"
 #include "tests/support/kv_shadow.h"
 
 namespace twin::testing {
@@ -20,8 +21,9 @@ struct HostileOptions {
   Duration tick{1};  // all times are multiples, but for those that the policy waits for
   std::int32_t requests_max = 30;
   std::int32_t block_size = 4;
-  std::int32_t key_tokens = 4;  // of prefixes; a whole number of keys in a block
-  std::int32_t blocks = 16;     // the engine's pool: some prompts are larger than it
+  std::int32_t key_tokens = 4;             // of prefixes; a whole number of keys in a block
+  std::int32_t blocks = 16;                // the engine's pool: some prompts are larger than it
+  std::optional<KvGroups> kv_groups = {};  // EngineConfig
   std::int32_t host_blocks = 0;
   std::int32_t context_tokens = 1 << 20;  // of the model: a sequence ends there
   bool shares_prefixes = false;           // prompts repeat parts of earlier requests
@@ -106,6 +108,7 @@ class HostileWorld final : public World {
 
   struct Replica {
     KvShadow shadow;
+    std::optional<GroupShadow> group_shadow;  // in its place, with several tables
     RingQueue<Flight> in_flight;
     StaleTokens stale;
   };

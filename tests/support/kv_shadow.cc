@@ -128,6 +128,11 @@ std::string KvShadow::Apply(const KvOperation& operation) {
       --holders_[block];
       table.erase(table.begin());
       return {};
+    case KvOperation::Kind::kAllocateIn:
+    case KvOperation::Kind::kAttachIn:
+    case KvOperation::Kind::kSkipIn:
+    case KvOperation::Kind::kDropFrom:
+      return Fault(operation.request, "an operation for requests with several tables");
   }
   return "an unknown operation";
 }
