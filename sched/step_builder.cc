@@ -221,7 +221,11 @@ void StepBuilder::Unschedule(RequestId id) {
     s.decodes = found->phase == Phase::kDecode;
   }
   // Blocks were published because this step would fill them; now it will not.
-  pool_.Unpublish(s.blocks, s.computed / pool_.block_size());
+  if (groups_ == nullptr) {
+    pool_.Unpublish(s.blocks, s.computed / pool_.block_size());
+  } else {
+    groups_->Unpublish(id, s.computed);
+  }
   plan_.work.erase(found);
   // A maximum cannot be taken back; it is searched again where this item may have been the longest.
   if (ContextMax(plan_.totals, item) == item.start + item.tokens) RecomputeContextMaxima(plan_);

@@ -272,6 +272,18 @@ void GroupTables::Publish(RequestId id, std::span<const BlockKey> keys, std::int
   }
 }
 
+void GroupTables::Unpublish(RequestId id, std::int32_t tokens) {
+  SequenceTables& tables = tables_[id];
+  for (std::size_t g = 0; g < tables.groups.size(); ++g) {
+    GroupTable& table = tables.groups[g];
+    const std::int32_t full = tokens / groups_.groups[g].block_size;
+    for (; table.published > full; --table.published) {
+      const BlockId block = table.blocks[static_cast<std::size_t>(table.published - 1)];
+      if (block != BlockId::kNone) pool_.TakeKey(block);
+    }
+  }
+}
+
 CacheHit GroupTables::Lookup(std::span<const BlockKey> keys, std::int32_t tokens_max) {
   // Full groups come first and are looked up once: a shorter prefix of theirs is cached, too. Of
   // the others a shorter prefix need not be, so that they are looked up until all agree.

@@ -102,6 +102,9 @@ class GroupTables {
   // Enters full blocks of the first `tokens` tokens into the cache, as far as they are kept.
   void Publish(RequestId id, std::span<const BlockKey> keys, std::int32_t tokens,
                std::int32_t prompt_tokens);
+  // Takes all but the full blocks of the first `tokens` tokens out of the cache. REQUIRES: nobody
+  // else has attached them.
+  void Unpublish(RequestId id, std::int32_t tokens);
   // Frees all blocks of the sequence and closes its tables.
   void Release(RequestId id);
 

@@ -189,6 +189,11 @@ void KvPool::GiveKey(BlockId id, BlockKey key) {
   List(id, key);
 }
 
+void KvPool::TakeKey(BlockId id) {
+  CHECK(At(id).held && !At(id).shared);
+  ForgetKey(id);
+}
+
 void KvPool::LetGo(std::span<const BlockId> blocks) {
   const bool all_back = config_.release_order == ReleaseOrder::kBack;
   std::size_t keyless_end = 0;  // of those that go to the front
@@ -216,9 +221,7 @@ void KvPool::Unpublish(BlockTable& table, std::int32_t blocks) {
   for (; table.published_tokens > blocks * config_.block_size;
        table.published_tokens -= config_.block_size) {
     const auto published = static_cast<std::size_t>(FullBlocks(table.published_tokens));
-    const BlockId id = table.device[published - 1];
-    CHECK(At(id).held && !At(id).shared);
-    ForgetKey(id);
+    TakeKey(table.device[published - 1]);
   }
 }
 

@@ -177,6 +177,8 @@ class KvPool {
   void HoldKeyed(BlockId id);
   // Enters a block into the cache. REQUIRES: it is held and carries no key.
   void GiveKey(BlockId id, BlockKey key);
+  // Takes a block out of the cache, if it is there. REQUIRES: one sequence holds it.
+  void TakeKey(BlockId id);
   // One sequence lets the blocks go; they are visited in this order (ReleaseOrder).
   void LetGo(std::span<const BlockId> blocks);
 
