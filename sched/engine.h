@@ -64,7 +64,7 @@ struct EngineConfig {
   std::optional<KvGroups> kv_groups = {};
 };
 
-// What the numbers of blocks of KV groups depend on, under a policy with the traits.
+// The limits on which numbers of blocks of KV groups depend, under a policy with the traits.
 [[nodiscard]] GroupLimits GroupLimitsOf(const PolicyTraits& traits);
 
 // Throws InputError (usage) unless a policy with the traits serves a model of these groups, and a

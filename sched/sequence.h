@@ -26,7 +26,7 @@ enum class RemoteKv : std::uint8_t {
   kArrived,    // here, in blocks that the waiting sequence holds
 };
 
-// Of a model of several KV groups `blocks` has the capacity alone; GroupTables has the blocks.
+// With several KV groups `blocks` has the capacity alone; GroupTables has the blocks.
 // Written by Engine and StepBuilder; policies only read it. The members that a decode reads and
 // writes, up to the numbers of `blocks`, lie in one cache line.
 struct alignas(64) Sequence {

@@ -121,7 +121,7 @@ std::int32_t GroupTables::BlocksForWhole(std::int32_t tokens, const CacheHit& hi
   for (const KvGroup& group : groups_.groups) {
     const std::int32_t entries = hit.tokens / group.block_size;
     std::int64_t missing = Missing(group, tokens, entries);
-    // Of states this is one at most, whatever the hit.
+    // A group of states counts one at most, whatever the hit.
     if (group.kind != KvGroupKind::kState) {
       missing = std::clamp<std::int64_t>(MostBlocks(group, limits_) - entries, 0, missing);
     }
@@ -441,7 +441,7 @@ bool GroupTables::Audit() const {
       const std::vector<BlockId>& blocks = sequence.groups[g].blocks;
       const auto dropped = static_cast<std::size_t>(sequence.groups[g].dropped);
       auto seen = static_cast<std::size_t>(Unneeded(groups_.groups[g], sequence.returned));
-      // Of states only the running one is needed.
+      // A group of states needs the running one alone.
       if (groups_.groups[g].kind == KvGroupKind::kState && !blocks.empty()) {
         seen = blocks.size() - 1;
       }

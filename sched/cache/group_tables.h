@@ -34,7 +34,7 @@
 
 namespace twin {
 
-// What the numbers of blocks depend on besides the groups.
+// The limits on which numbers of blocks depend, besides the groups.
 struct GroupLimits {
   static constexpr std::int32_t kRetainAll = -1;
 
@@ -89,7 +89,7 @@ class GroupTables {
 
   // Free blocks that a sequence without tables must find to hold `tokens` tokens after a hit.
   [[nodiscard]] std::int32_t BlocksToAdmit(std::int32_t tokens, const CacheHit& hit) const;
-  // The same for all of its tokens, of which a group counts only what it can need at a time.
+  // BlocksToAdmit for all tokens, of which a group counts only what it can need at a time.
   [[nodiscard]] std::int32_t BlocksForWhole(std::int32_t tokens, const CacheHit& hit) const;
   // Blocks that an otherwise empty pool must have for a sequence of `tokens` tokens.
   [[nodiscard]] std::int64_t BlocksAtMost(std::int32_t tokens) const;
@@ -168,7 +168,7 @@ class GroupTables {
   std::vector<Members> lookups_;  // in order: full groups first
   IdMap<SequenceTables> tables_;
   std::vector<BlockKey> states_of_this_step_;  // published since BeginStep
-  // Of the latest Lookup: its length, and the entries of each group, at least as many.
+  // The length of the latest Lookup, and the entries of each group, at least as many.
   std::int32_t found_tokens_ = 0;
   std::int32_t found_junction_ = 0;
   std::vector<std::vector<BlockId>> found_;

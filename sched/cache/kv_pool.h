@@ -58,7 +58,7 @@ struct CacheHit {
   std::int32_t blocks = 0;
   std::int32_t free_blocks = 0;  // of `blocks`, the ones now in the free queue
   std::int32_t tokens = 0;       // in all of them
-  // Of KV groups: a state of it is computed in the step that is being planned. It can be attached
+  // With KV groups: a state of it is computed in the step that is being planned. It can be attached
   // from the next one on.
   bool is_being_computed = false;
 };

@@ -87,7 +87,7 @@ struct PolicyTraits {
   std::int32_t drafts_off_from_running = 0;  // no drafts with so many running requests; 0 = always
   // Serves models of several KV groups, or of one that does not keep all tokens (KvGroups).
   bool keeps_kv_groups = false;
-  // Of such models: every how many tokens the blocks of windows and states that a prefix of that
+  // For such models: every how many tokens the blocks of windows and states that a prefix of that
   // length needs stay in the prefix cache; see GroupLimits.
   std::int32_t retention_interval = 0;
   Delivery delivery = Delivery::kPerStep;

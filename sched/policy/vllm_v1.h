@@ -79,7 +79,7 @@ struct VllmV1Config {
   std::int32_t prefill_schedule_interval = 1;  // steps between prefills; 1 = every step
   std::int32_t max_num_active_seqs = 0;        // 0 = max_num_seqs
   std::int32_t max_num_scheduled_tokens = 0;   // 0 = max_num_batched_tokens
-  // Of models whose layers keep different tokens (KvGroups): every how many tokens the prefix cache
+  // Models whose layers keep different tokens (KvGroups): every how many tokens the prefix cache
   // keeps what such layers need of a prefix, besides ends of prompts; 0 = never, -1 = vLLM's null,
   // all that it can.
   std::int32_t prefix_cache_retention_interval = 0;
