@@ -199,6 +199,12 @@ void Bind(Archive& fields, SglangConfig& config) {
       {{"length", Retraction::kLength}, {"priority", Retraction::kPriority}});
   fields.Value("scheduler_recv_interval", config.scheduler_recv_interval);
   fields.OptionalNested("order", config.order);
+  fields.Value("hybrid_swa_memory", config.hybrid_swa_memory);
+  fields.Value("window", config.window);
+  fields.Value("swa_full_tokens_ratio", config.swa_full_tokens_ratio);
+  fields.Value("swa_eviction_interval", config.swa_eviction_interval);
+  fields.Value("release_prefill_swa", config.release_prefill_swa);
+  fields.Value("free_out_of_window_slots", config.free_out_of_window_slots);
 }
 
 template <class Archive>

@@ -449,7 +449,7 @@ void Engine::CheckDrained() const {
     ThrowInvariant(11, next_step_, first, "it neither finished nor was rejected or cancelled");
   }
   if (!held_.empty() || pool_.free() + pool_.cached() != pool_.usable() ||
-      pool_.host_free() != pool_.config().host_blocks) {
+      pool_.host_free() != pool_.config().host_blocks || !policy_->Audit(sequences_)) {
     ThrowInvariant(11, next_step_, "not all blocks came back");
   }
 }
@@ -463,6 +463,9 @@ void Engine::CheckMemory() const {
   held_.ForEach([&](RequestId, const BlockTable& table) { tables.push_back(&table); });
   if (!pool_.Audit(tables)) ThrowInvariant(4, next_step_, "the KV pool does not add up");
   if (groups_ && !groups_->Audit()) ThrowInvariant(4, next_step_, "a block is missing in a table");
+  if (!policy_->Audit(sequences_)) {
+    ThrowInvariant(4, next_step_, "the policy's account of memory does not add up");
+  }
 }
 
 // For clusters that separate prefill from decode.

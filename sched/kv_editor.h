@@ -25,6 +25,12 @@ class KvEditor {
   // The tree keeps the block of a sequence, and gives it up again (KvPool).
   void Keep(BlockId block) { pool_.Keep(block); }
   void Discard(BlockId block) { pool_.Discard(block); }
+  // In the tree the block of a sequence, of the same content, takes the place of one that no
+  // sequence holds.
+  void Exchange(BlockId gone, BlockId taken) {
+    pool_.DropKept(gone);
+    pool_.Keep(taken);
+  }
 
   // The sequence's block at `position` goes; the kept block, of the same content, takes its place.
   void Replace(const Sequence& sequence, std::int32_t position, BlockId kept) {

@@ -180,12 +180,13 @@ KvGroups ParseGroups(const json& kv, const std::string& where) {
 void ParseMemory(const json& kv, const std::string& where, ScheduleCase& c) {
   RequireKnown(kv,
                {"block_size", "blocks", "cpu_blocks", "layers", "groups", "scheduler_block_size",
-                "hash_block_size"},
+                "hash_block_size", "swa_blocks"},
                where + ": kv");
   if (kv.contains("groups")) c.kv_groups = ParseGroups(kv, where + ": kv");
   c.block_size = Whole(kv, "block_size", {1, kTokensMost}, where);
   c.blocks = Whole(kv, "blocks", {0, kBlocksMost}, where);
   c.host_blocks = Whole(kv, "cpu_blocks", {0, kBlocksMost}, where, 0);
+  c.window_blocks = Whole(kv, "swa_blocks", {0, kBlocksMost}, where, 0);
 }
 
 void ParseRequests(const json& requests, const std::string& where, ScheduleCase& c) {

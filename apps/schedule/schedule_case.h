@@ -52,6 +52,7 @@ struct ScheduleCase {
   std::int32_t blocks = 0;  // 0 = memory is not part of the case
   std::int32_t host_blocks = 0;
   std::optional<KvGroups> kv_groups;      // unset: one of all tokens
+  std::int32_t window_blocks = 0;         // of a second pool; 0 = there is none
   std::vector<ScheduleRequest> requests;  // in order of arrival
   bool truncated = false;                 // `steps` ends before the requests do
   std::optional<BatchTime> batch_time;    // instead of unit time; `steps` are then batches

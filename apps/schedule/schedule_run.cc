@@ -77,6 +77,7 @@ EngineConfig EngineConfigOf(const ScheduleCase& c, const PolicyTraits& traits) {
   config.kv.block_size = c.block_size;
   config.kv.blocks = c.blocks > 0 ? c.blocks : UnboundedBlocks(c);
   config.kv.host_blocks = c.host_blocks;
+  config.kv.window_blocks = c.window_blocks;
   config.kv.release_order = traits.release_order;
   config.kv.key_tokens = traits.KeyTokens(c.block_size);
   config.kv_groups = c.kv_groups;
@@ -126,14 +127,14 @@ std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case
   for (Instant instant = world.Advance(kTimeNever); !instant.events.empty();
        instant = world.Advance(engine.wake_at())) {
     for (const Event& event : instant.events) {
-      if (std::holds_alternative<RequestCancelled>(event)) world.OnHandled();
+      if (std::holds_alternative<RequestCancelled>(event)) world.OnHandled(engine.policy());
       engine.Handle(event);
     }
-    world.OnHandled();
+    world.OnHandled(engine.policy());
     while (const StepPlan* plan = engine.PlanStep(instant.now)) world.Launch(*plan);
     world.OnPlanned(engine.policy());
   }
-  world.OnHandled();
+  world.OnHandled(engine.policy());
   if (!schedule_case.truncated) engine.CheckDrained();
   std::vector<nlohmann::ordered_json> steps = world.steps();
   while (!steps.empty() && steps.back().at("it") > options.iterations_max) steps.pop_back();

@@ -26,6 +26,13 @@ ordered_json Numbers(const std::vector<RequestId>& ids) {
   return list;
 }
 
+// A number of blocks; with a window pool a list of that and its number.
+ordered_json OfPools(std::int32_t blocks, const std::optional<WindowPoolState>& windows,
+                     std::int32_t WindowPoolState::*pages) {
+  if (!windows) return blocks;
+  return ordered_json::array({blocks, (*windows).*pages});
+}
+
 }  // namespace
 
 UnitTimeWorld::UnitTimeWorld(const ScheduleCase& schedule_case, const KvPool& pool,
@@ -269,15 +276,19 @@ void UnitTimeWorld::OnPlanned(const Policy& policy) {
   if (options_.groups != nullptr) held_ = Held();
   cached_blocks_ = pool_.cached();
   evicted_blocks_ = pool_.discards() - evicted_blocks_;
+  window_pool_ = policy.window_pool();
+  if (window_pool_) evicted_pages_ = window_pool_->evicted - evicted_pages_;
   const std::span<const Gauge> gauges = policy.Gauges();
   gauges_.assign(gauges.begin(), gauges.end());
 }
 
-void UnitTimeWorld::OnHandled() {
+void UnitTimeWorld::OnHandled(const Policy& policy) {
+  const std::optional<WindowPoolState> windows = policy.window_pool();
   evicted_blocks_ = pool_.discards();
+  if (windows) evicted_pages_ = windows->evicted;
   if (!free_after_open_) return;
-  steps_.back()["free_after"] = pool_.free();
-  steps_.back()["cached_after"] = pool_.cached();
+  steps_.back()["free_after"] = OfPools(pool_.free(), windows, &WindowPoolState::free);
+  steps_.back()["cached_after"] = OfPools(pool_.cached(), windows, &WindowPoolState::cached);
   free_after_open_ = false;
 }
 
@@ -323,10 +334,11 @@ void UnitTimeWorld::Describe(const StepPlan& plan, ordered_json& step) const {
   step["computed_tokens"] = plan.totals.tokens();
   step["reserved_slots"] = (pool_.usable() - free_blocks_) * pool_.block_size();
   step["kind"] = plan.admitted.empty() ? "decode" : "prefill";  // the calls of TGI's router
-  step["free"] = free_blocks_;
-  step["cached"] = cached_blocks_;
+  step["free"] = OfPools(free_blocks_, window_pool_, &WindowPoolState::free);
+  step["cached"] = OfPools(cached_blocks_, window_pool_, &WindowPoolState::cached);
   if (options_.groups != nullptr) step["held"] = held_;
   if (evicted_blocks_ > 0) step["evicted"] = evicted_blocks_;
+  if (window_pool_ && evicted_pages_ > 0) step["evicted_swa"] = evicted_pages_;
   for (const Gauge& gauge : gauges_) step[gauge.name] = gauge.value;
   step["cpu_free"] = plan.free_host_blocks;
 }

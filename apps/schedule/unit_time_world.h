@@ -40,7 +40,7 @@ class UnitTimeWorld final : public World {
   void Launch(const StepPlan& plan) override;
   // The engine has handled the results of the instant, or all of its events, and has not planned
   // yet.
-  void OnHandled();
+  void OnHandled(const Policy& policy);
   // It has planned, or has nothing to do.
   void OnPlanned(const Policy& policy);
 
@@ -90,6 +90,8 @@ class UnitTimeWorld final : public World {
   std::int32_t cached_blocks_ = 0;
   nlohmann::ordered_json held_;
   std::int64_t evicted_blocks_ = 0;  // by it
+  std::int64_t evicted_pages_ = 0;
+  std::optional<WindowPoolState> window_pool_;
   std::vector<Gauge> gauges_;
   bool free_after_open_ = false;  // the latest record still lacks free_after
   std::size_t next_arrival_ = 0;

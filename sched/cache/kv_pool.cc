@@ -247,12 +247,11 @@ void KvPool::Keep(BlockId id) {
   b.kept = true;
 }
 
-void KvPool::Discard(BlockId id) {
+void KvPool::DropKept(BlockId id) {
   Block& b = At(id);
   CHECK(b.kept && !b.held);
   b.kept = false;
   --cached_;
-  ++discards_;
   queue_.PushBack(id, b.listed);
 }
 

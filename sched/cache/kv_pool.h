@@ -40,6 +40,8 @@ struct KvPoolConfig {
   std::int32_t block_size = 16;  // tokens per block, >= 1
   std::int32_t blocks = 0;       // device blocks that can ever be handed out
   std::int32_t host_blocks = 0;  // swap space
+  // Pages of a second pool, for layers with windows (window_pool.h); for policies that have one.
+  std::int32_t window_blocks = 0;
   ReleaseOrder release_order = ReleaseOrder::kBack;
   // Tokens that a prefix key stands for: a block has a whole number of keys. 0 = one.
   std::int32_t key_tokens = 0;
@@ -100,7 +102,7 @@ class KvPool {
   [[nodiscard]] std::int32_t reserved() const { return reserved_; }
   // Blocks that a prefix tree keeps and no sequence holds.
   [[nodiscard]] std::int32_t cached() const { return cached_; }
-  // Calls of Discard so far.
+  // Calls of Discard so far: blocks that were evicted.
   [[nodiscard]] std::int64_t discards() const { return discards_; }
   [[nodiscard]] std::int32_t host_free() const {
     return static_cast<std::int32_t>(host_free_.size());
@@ -161,7 +163,12 @@ class KvPool {
   // free queue when no sequence holds it any more. REQUIRES: a sequence holds it; it is not kept.
   void Keep(BlockId id);
   // Ends that. REQUIRES: it is kept, and no sequence holds it.
-  void Discard(BlockId id);
+  void Discard(BlockId id) {
+    DropKept(id);
+    ++discards_;
+  }
+  // As Discard, but not counted: a copy stays.
+  void DropKept(BlockId id);
   // Makes kept blocks the first ones of an empty table.
   void AttachKept(BlockTable& table, std::span<const BlockId> blocks);
   // Lets the kept block take the place of the table's block at `position`, which goes.

@@ -2,24 +2,11 @@
 
 #include <algorithm>
 
-#include "core/prefix_keys.h"
-
 namespace twin {
-
-std::span<const BlockKey> RadixCache::Keys(const Sequence& sequence, std::int32_t tokens) {
-  if (!enabled_) return {};
-  const BlockKeys known(sequence.keys, keys_per_block_);
-  const auto full = static_cast<std::size_t>(std::max(tokens, 0) / block_size_);
-  const std::size_t blocks = std::min(full, known.size());
-  if (keys_per_block_ == 1) return std::span(sequence.keys).first(blocks);
-  keys_.clear();
-  for (std::size_t i = 0; i < blocks; ++i) keys_.push_back(known[i]);
-  return keys_;
-}
 
 TreeHold RadixCache::Match(const Sequence& sequence, std::int32_t tokens) {
   const RadixTree::Hit hit = tree_.Match(Keys(sequence, tokens));
-  return {hit.node, hit.blocks};
+  return {.node = hit.node, .blocks = hit.blocks};
 }
 
 std::span<const BlockId> RadixCache::BlocksOf(const TreeHold& hold) {
@@ -35,7 +22,7 @@ RadixTree::Insertion RadixCache::Insert(KvEditor& blocks, const Sequence& sequen
   for (const BlockId taken : held.subspan(static_cast<std::size_t>(inserted.present))) {
     blocks.Keep(taken);
   }
-  const auto prompt = static_cast<std::size_t>(sequence.prompt_tokens / block_size_);
+  const auto prompt = static_cast<std::size_t>(sequence.prompt_tokens / block_size());
   // Generated tokens become a node of their own.
   if (keys.size() > prompt) tree_.Match(keys.first(prompt));
   return inserted;
@@ -46,7 +33,7 @@ void RadixCache::Checkpoint(KvEditor& blocks, const Sequence& sequence, std::int
   const std::span<const BlockKey> keys = Keys(sequence, tokens);
   if (keys.empty()) return;
   const RadixTree::Insertion inserted = Insert(blocks, sequence, keys);
-  const TreeHold now{inserted.node, static_cast<std::int32_t>(keys.size())};
+  TreeHold now{.node = inserted.node, .blocks = static_cast<std::int32_t>(keys.size())};
   if (inserted.present > hold.blocks) {
     scratch_.resize(static_cast<std::size_t>(inserted.present - hold.blocks));
     tree_.CopyPath(now.node, hold.blocks, scratch_);
@@ -64,6 +51,11 @@ void RadixCache::Finish(KvEditor& blocks, const Sequence& sequence, std::int32_t
   if (const std::span<const BlockKey> keys = Keys(sequence, tokens); !keys.empty()) {
     Insert(blocks, sequence, keys);
   }
+  Unlock(hold);
+  hold = {};
+}
+
+void RadixCache::Drop(const Sequence& /*sequence*/, TreeHold& hold) {
   Unlock(hold);
   hold = {};
 }

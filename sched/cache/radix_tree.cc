@@ -9,6 +9,7 @@ namespace twin {
 
 RadixTree::Hit RadixTree::Match(std::span<const BlockKey> keys) {
   const Walked walked = Walk(keys);
+  UsePath(walked.node);
   return {Node{walked.node}, walked.blocks};
 }
 
@@ -16,18 +17,26 @@ RadixTree::Insertion RadixTree::Insert(std::span<const BlockKey> keys,
                                        std::span<const BlockId> blocks) {
   CHECK(keys.size() == blocks.size());
   const Walked walked = Walk(keys);
+  UsePath(walked.node);
   const auto present = static_cast<std::size_t>(walked.blocks);
   if (present == keys.size()) return {Node{walked.node}, walked.blocks};
+  const std::int32_t leaf = Append(walked.node, static_cast<std::int32_t>(keys.size()),
+                                   keys.subspan(present), blocks.subspan(present));
+  return {Node{leaf}, walked.blocks};
+}
+
+std::int32_t RadixTree::Append(std::int32_t parent, std::int32_t end,
+                               std::span<const BlockKey> keys, std::span<const BlockId> blocks) {
   slots_.resize(blocks_);
-  const std::int32_t leaf = NewNode(walked.node);
-  ++At(walked.node).children;
+  const std::int32_t leaf = NewNode(parent);
+  ++At(parent).children;
   Run& run = At(leaf);
-  run.length = static_cast<std::int32_t>(keys.size() - present);
-  run.end = walked.blocks + run.length;
-  for (std::size_t i = present; i < keys.size(); ++i) {
+  run.length = static_cast<std::int32_t>(keys.size());
+  run.end = end;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
     const auto block = static_cast<std::int32_t>(Index(blocks[i]));
     SlotOf(block).key = keys[i];
-    (i == present ? run.first : SlotOf(run.last).next) = block;
+    (i == 0 ? run.first : SlotOf(run.last).next) = block;
     run.last = block;
   }
   Enter(leaf);
@@ -35,7 +44,7 @@ RadixTree::Insertion RadixTree::Insert(std::span<const BlockKey> keys,
   run.used = ++clock_;
   size_ += run.length;
   evictable_ += run.length;
-  return {Node{leaf}, walked.blocks};
+  return leaf;
 }
 
 RadixTree::Walked RadixTree::Walk(std::span<const BlockKey> keys) {
@@ -54,7 +63,6 @@ RadixTree::Walked RadixTree::Walk(std::span<const BlockKey> keys) {
     at.node = Split(child, common);
     break;
   }
-  UsePath(at.node);
   return at;
 }
 
@@ -84,12 +92,15 @@ std::int32_t RadixTree::Split(std::int32_t node, std::int32_t blocks) {
   run.end = lower.end - lower.length + blocks;
   run.children = 1;
   run.locks = lower.locks;
+  run.used = lower.used;
+  lower.used = ++clock_;
   lower.first = SlotOf(run.last).next;
   lower.length -= blocks;
   lower.parent = upper;
-  LinkBefore(upper, kNil);
+  LinkBefore(upper, node);
   Enter(upper);
   Enter(node);
+  OnSplit(upper, node);
   return upper;
 }
 
@@ -108,6 +119,7 @@ std::int32_t RadixTree::NewNode(std::int32_t parent) {
 }
 
 void RadixTree::Remove(std::int32_t node) {
+  OnRemove(node);
   const Run& run = At(node);
   Leave(node);
   Unlink(node);
@@ -134,16 +146,37 @@ void RadixTree::Evict(std::int32_t blocks, std::vector<BlockId>& evicted) {
       at = run.newer;
       continue;
     }
-    std::int32_t block = run.first;
-    for (std::int32_t i = 0; i < run.length; ++i, block = SlotOf(block).next) {
-      evicted.push_back(BlockId{block});
-    }
+    AppendBlocks(at, evicted);
     blocks -= run.length;
     Remove(at);
     // A parent that was used before it has been passed over as no leaf.
     const bool parent_first = run.parent != 0 && At(run.parent).used < run.used;
     at = parent_first && At(run.parent).children == 0 ? run.parent : run.newer;
   }
+}
+
+void RadixTree::AppendBlocks(std::int32_t node, std::vector<BlockId>& blocks) const {
+  const Run& run = At(node);
+  std::int32_t block = run.first;
+  for (std::int32_t i = 0; i < run.length; ++i, block = SlotOf(block).next) {
+    blocks.push_back(BlockId{block});
+  }
+}
+
+void RadixTree::ReplaceBlocks(std::int32_t node, std::span<const BlockId> blocks) {
+  Run& run = At(node);
+  CHECK(blocks.size() == static_cast<std::size_t>(run.length));
+  Leave(node);
+  std::int32_t before = run.first;
+  run.last = kNil;
+  for (const BlockId block : blocks) {
+    const auto index = static_cast<std::int32_t>(Index(block));
+    SlotOf(index).key = SlotOf(before).key;
+    before = SlotOf(before).next;
+    (run.last == kNil ? run.first : SlotOf(run.last).next) = index;
+    run.last = index;
+  }
+  Enter(node);
 }
 
 void RadixTree::CopyPath(Node node, std::int32_t first, std::span<BlockId> out) const {

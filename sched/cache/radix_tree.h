@@ -35,6 +35,9 @@ class RadixTree {
 
   // `blocks`: the ids are 0 to blocks - 1.
   explicit RadixTree(std::int32_t blocks) : blocks_(static_cast<std::size_t>(blocks)) {}
+  virtual ~RadixTree() = default;
+  RadixTree(const RadixTree&) = delete;
+  RadixTree& operator=(const RadixTree&) = delete;
 
   struct Hit {
     Node node = Node::kRoot;  // where it ends
@@ -65,7 +68,7 @@ class RadixTree {
   [[nodiscard]] std::int32_t size() const { return size_; }            // blocks
   [[nodiscard]] std::int32_t evictable() const { return evictable_; }  // blocks in unlocked nodes
 
- private:
+ protected:
   static constexpr std::int32_t kNil = -1;
 
   struct Slot {  // of a block
@@ -94,17 +97,32 @@ class RadixTree {
   [[nodiscard]] const Run& At(std::int32_t node) const {
     return runs_[static_cast<std::size_t>(node)];
   }
+  // Splits a node if the path ends inside. UsePath() must follow.
+  Walked Walk(std::span<const BlockKey> keys);
+  // A new leaf below `parent`, which ends `end` blocks from the root; the most recently used node.
+  std::int32_t Append(std::int32_t parent, std::int32_t end, std::span<const BlockKey> keys,
+                      std::span<const BlockId> blocks);
+  std::int32_t Split(std::int32_t node, std::int32_t blocks);
+  void Remove(std::int32_t node);
+  // Appends the blocks of the node.
+  void AppendBlocks(std::int32_t node, std::vector<BlockId>& blocks) const;
+  // Puts `blocks`, of the same content, in the place of the node's. REQUIRES: as many.
+  void ReplaceBlocks(std::int32_t node, std::span<const BlockId> blocks);
+  void UsePath(std::int32_t node);
+  // For a subclass with data of its own for each node: `upper` has just been split off `lower`; the
+  // node is about to be removed.
+  virtual void OnSplit(std::int32_t /*upper*/, std::int32_t /*lower*/) {}
+  virtual void OnRemove(std::int32_t /*node*/) {}
+  [[nodiscard]] std::int32_t oldest() const { return oldest_; }
+
+ private:
   [[nodiscard]] Slot& SlotOf(std::int32_t block) { return slots_[static_cast<std::size_t>(block)]; }
   [[nodiscard]] const Slot& SlotOf(std::int32_t block) const {
     return slots_[static_cast<std::size_t>(block)];
   }
-  Walked Walk(std::span<const BlockKey> keys);
   [[nodiscard]] std::int32_t Common(const Run& run, std::span<const BlockKey> keys) const;
-  std::int32_t Split(std::int32_t node, std::int32_t blocks);
   std::int32_t NewNode(std::int32_t parent);
-  void Remove(std::int32_t node);
   void Count(Node node, std::int32_t locks);
-  void UsePath(std::int32_t node);
   void Unlink(std::int32_t node);
   void LinkBefore(std::int32_t node, std::int32_t newer);
 

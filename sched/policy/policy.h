@@ -143,6 +143,14 @@ struct Gauge {
   double value = 0;
 };
 
+// A pool of pages that a policy keeps beside the engine's blocks (window_pool.h).
+struct WindowPoolState {
+  std::int32_t usable = 0;
+  std::int32_t free = 0;
+  std::int32_t cached = 0;   // in a prefix tree, not locked
+  std::int64_t evicted = 0;  // so far
+};
+
 // Decides which requests are admitted, what a step computes, and who is preempted. Owns its queues.
 // Deterministic: its decisions depend on the calls made to it and on nothing else. Used by one
 // Engine, from one thread.
@@ -220,6 +228,11 @@ class Policy {
 
   // Valid until the next call.
   [[nodiscard]] virtual std::span<const Gauge> Gauges() const { return {}; }
+
+  [[nodiscard]] virtual std::optional<WindowPoolState> window_pool() const { return std::nullopt; }
+  // Recounts what the policy itself keeps of the sequences' memory; false if that does not add up.
+  // Cost: all blocks and sequences. For tests and audits.
+  [[nodiscard]] virtual bool Audit(const SequenceTable& /*sequences*/) const { return true; }
 };
 
 }  // namespace twin

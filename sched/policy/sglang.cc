@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/check.h"
+#include "sched/cache/radix_cache.h"
 #include "sched/policy/field_check.h"
 #include "sched/step_builder.h"
 
@@ -15,6 +16,22 @@ constexpr RenamedParameter kSglangParameters[] = {
     {"low_priority_values_first", "schedule_low_priority_values_first"},
     {"preemption", "priority_preemption"},
     {"preemption_threshold", "priority_scheduling_preemption_threshold"}};
+// The pages of the window pool, unless they are given.
+std::int32_t WindowPages(const SglangConfig& config, const KvPoolConfig& kv) {
+  if (kv.window_blocks > 0) return kv.window_blocks;
+  const double tokens = config.swa_full_tokens_ratio * kv.blocks * kv.block_size;
+  return static_cast<std::int32_t>(tokens / kv.block_size);
+}
+
+std::unique_ptr<PrefixCache> MakeCache(const SglangConfig& config, const KvPoolConfig& kv) {
+  if (!config.has_window_pool()) return std::make_unique<RadixCache>(kv, config.radix_cache);
+  return std::make_unique<WindowedRadixCache>(
+      kv, config.radix_cache,
+      WindowedCacheConfig{.pages = WindowPages(config, kv),
+                          .window = config.window,
+                          .frees_at_checkpoints = config.free_out_of_window_slots});
+}
+
 constexpr CaseName kSglangCaseNames[] = {{.name = "sglang",
                                           .parameters = R"({"chunked_prefill_size": -1})",
                                           .renamed = kSglangParameters}};
@@ -71,7 +88,8 @@ SglangPolicy::SglangPolicy(const SglangConfig& config, const KvPoolConfig& kv)
       traits_(config.Traits()),
       page_(kv.block_size),
       cache_tokens_(std::int64_t{kv.blocks} * kv.block_size),
-      cache_(kv, config.radix_cache),
+      cache_(MakeCache(config, kv)),
+      windows_(config.has_window_pool() ? static_cast<WindowedRadixCache*>(cache_.get()) : nullptr),
       ratio_(config.schedule_conservativeness, config.init_new_token_ratio,
              config.min_new_token_ratio_factor, config.new_token_ratio_decay_steps),
       waiting_(config, kv.tokens_per_key()) {
@@ -104,6 +122,7 @@ void SglangPolicy::Remove(const Sequence& s) {
     requests_.Close(id);
   } else {
     ended_.push_back({id, s.in_flight});
+    if (windows_ != nullptr) windows_->KeepEnded(s, requests_[id].hold);
   }
 }
 
@@ -118,10 +137,10 @@ void SglangPolicy::UpdateTree(const StepPlan& plan, KvEditor& blocks) {
                                       [&](const Ended& e) { return e.id == item.request; });
       if (ended == ended_.end()) continue;
       ended_.erase(ended);
-      cache_.Finish(blocks, *s, std::min(s->known, s->computed), request.hold);
+      cache_->Finish(blocks, *s, std::min(s->known, s->computed), request.hold);
       releases_.push_back(item.request);
     } else if (item.emits && item.phase == Phase::kPrefill && s->state == SequenceState::kRunning) {
-      cache_.Checkpoint(blocks, *s, item.start + item.tokens, request.hold);
+      cache_->Checkpoint(blocks, *s, item.start + item.tokens, request.hold);
     }
   }
   for (Ended& cancelled : ended_) cancelled.in_flight = blocks.Find(cancelled.id)->in_flight;
@@ -130,11 +149,13 @@ void SglangPolicy::UpdateTree(const StepPlan& plan, KvEditor& blocks) {
 void SglangPolicy::CollectReleases(std::vector<RequestId>& finished) {
   // Cancelled requests leave nothing in the tree but their checkpoints.
   std::erase_if(ended_, [&](const Ended& ended) {
-    if (ended.in_flight == 0) releases_.push_back(ended.id);
-    return ended.in_flight == 0;
+    if (ended.in_flight > 0) return false;
+    releases_.push_back(ended.id);
+    if (windows_ != nullptr) windows_->ReleaseEnded(ended.id);
+    return true;
   });
   for (const RequestId id : releases_) {
-    cache_.Unlock(requests_[id].hold);
+    cache_->Unlock(requests_[id].hold);
     requests_.Close(id);
     finished.push_back(id);
   }
@@ -153,6 +174,7 @@ void SglangPolicy::Plan(StepBuilder& step) {
   MergeLastBatch();
   latest_has_prompts_ = PlanPrefill(step);
   if (!latest_has_prompts_ && !running_.empty()) PlanDecode(step);
+  if (windows_ != nullptr) RefuseWhatCannotRun(step);
   waiting_.ChargeStep(step);
   gauge_ = {"ratio", ratio_.value()};
 }
@@ -200,10 +222,10 @@ void SglangPolicy::TakeBack(const StepBuilder& step) {
 }
 
 void SglangPolicy::CheckpointChunk(StepBuilder& step) {
-  if (!chunked_) return;
+  if (!chunked_ || parked_) return;
   const Sequence& s = step.sequence(*chunked_);
   KvEditor blocks = step.blocks();
-  cache_.Checkpoint(blocks, s, s.computed, requests_[*chunked_].hold);
+  cache_->Checkpoint(blocks, s, s.computed, requests_[*chunked_].hold);
 }
 
 void SglangPolicy::MergeLastBatch() {
@@ -220,9 +242,9 @@ void SglangPolicy::MergeLastBatch() {
 // StepBuilder::Release, which frees the blocks of a finished request.)
 void SglangPolicy::Release(StepBuilder& step, RequestId id, std::size_t left) {
   SglangRequest& request = requests_[id];
-  cache_.Unlock(request.hold);
-  request.hold = {};
+  cache_->Drop(step.sequence(id), request.hold);
   request.hit_tokens = 0;
+  request.prefills = request.decodes = 0;
   step.PreemptByRecompute(id);
   static_cast<void>(MakeFree(step, static_cast<std::int64_t>(left) * config_.retract_decode_steps));
 }
@@ -254,12 +276,12 @@ std::int64_t SglangPolicy::LongestRequest() const {
 }
 
 std::int64_t SglangPolicy::Available(const StepBuilder& step) const {
-  return (std::int64_t{step.pool().free()} + cache_.evictable()) * page_;
+  return (std::int64_t{step.pool().free()} + cache_->evictable()) * page_;
 }
 
 bool SglangPolicy::MakeFree(StepBuilder& step, std::int64_t tokens) {
   KvEditor blocks = step.blocks();
-  return cache_.MakeFree(blocks, (tokens + page_ - 1) / page_);
+  return cache_->MakeFree(blocks, (tokens + page_ - 1) / page_);
 }
 
 std::int64_t SglangPolicy::Clipped(std::int64_t tokens) const {

@@ -30,11 +30,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "sched/cache/radix_cache.h"
+#include "sched/cache/prefix_cache.h"
+#include "sched/cache/windowed_radix_cache.h"
 #include "sched/policy/new_token_ratio.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/sglang_config.h"
@@ -66,6 +68,8 @@ class SglangPolicy final : public Policy {
 
   // "ratio": the share of their output limits that running requests are expected to use.
   [[nodiscard]] std::span<const Gauge> Gauges() const override { return {&gauge_, 1}; }
+  [[nodiscard]] std::optional<WindowPoolState> window_pool() const override;
+  [[nodiscard]] bool Audit(const SequenceTable& sequences) const override;
 
  private:
   struct Item {
@@ -76,11 +80,12 @@ class SglangPolicy final : public Policy {
   struct Prefill {
     std::vector<Item> batch;
     std::vector<RequestId> preempted;
-    std::size_t admitted = 0;     // leading requests of the waiting list that joined
-    std::int64_t input_left = 0;  // tokens
-    std::int64_t chunk_left = 0;  // tokens; unused without chunks
-    double future = 0;            // tokens charged against all of the cache
-    std::int64_t charged = 0;     // the part of `future` that this step needs
+    std::size_t admitted = 0;         // leading requests of the waiting list that joined
+    std::int64_t input_left = 0;      // tokens
+    std::int64_t chunk_left = 0;      // tokens; unused without chunks
+    double future = 0;                // tokens charged against all of the cache
+    std::int64_t charged = 0;         // the part of `future` that this step needs
+    std::int64_t window_charged = 0;  // tokens, against all of the window pool
     // Tokens that a request will still take of the cache, and tokens that it then holds
     // (OfferIgnoringEnd).
     struct FutureOf {
@@ -106,6 +111,8 @@ class SglangPolicy final : public Policy {
   void OfferWaiting(StepBuilder& step);
   State TryAdmit(StepBuilder& step, RequestId id);
   State OfferIgnoringEnd(StepBuilder& step, RequestId id);
+  [[nodiscard]] bool RunsOutOfMemory(const StepBuilder& step, const Sequence& candidate,
+                                     std::int64_t left);
   void ListFutures(const StepBuilder& step, const Sequence& candidate);
   void Join(StepBuilder& step, RequestId id, const TreeHold& hit, std::int32_t tokens);
   void Charge(std::int64_t tokens, std::int64_t output);
@@ -113,8 +120,19 @@ class SglangPolicy final : public Policy {
   [[nodiscard]] double TotalLeft(const StepBuilder& step) const;
   [[nodiscard]] bool PreemptFor(StepBuilder& step, RequestId id);
   bool Issue(StepBuilder& step);
+  [[nodiscard]] bool Take(StepBuilder& step, const Item& item);
   void PutBack(StepBuilder& step, RequestId id);
   void MixDecodes(StepBuilder& step);
+
+  // With a window pool (sglang_window.cc).
+  [[nodiscard]] std::int64_t WindowNeed(std::int64_t tokens, std::int64_t output) const;
+  [[nodiscard]] std::int64_t WindowLeft() const;
+  [[nodiscard]] bool FitsWindow(std::int64_t tokens, std::int64_t output,
+                                std::int64_t& chunk_most) const;
+  void FreeBehindChunks(const StepBuilder& step);
+  void FreeBehindDecodes(const StepBuilder& step);
+  void TakeDecodePages(const StepBuilder& step);
+  void RefuseWhatCannotRun(StepBuilder& step);
 
   void PlanDecode(StepBuilder& step);
   bool TakeOutEnding(const StepBuilder& step);
@@ -143,7 +161,8 @@ class SglangPolicy final : public Policy {
   PolicyTraits traits_;
   std::int64_t page_;
   std::int64_t cache_tokens_;
-  RadixCache cache_;
+  std::unique_ptr<PrefixCache> cache_;
+  WindowedRadixCache* windows_;  // cache_, if there is a window pool; else nullptr
   NewTokenRatio ratio_;
   Gauge gauge_;
   SglangRequests requests_;
@@ -156,7 +175,8 @@ class SglangPolicy final : public Policy {
   std::vector<RequestId> last_batch_;  // if it was a prefill: in its order
   std::vector<RequestId> taken_out_;   // certain to end with the step in flight
   std::optional<RequestId> chunked_;
-  bool full_ = false;  // no admissions until the running batch shrinks; the next two say it has
+  bool parked_ = false;  // chunked_ is in no batch: the window pool has no room for a chunk
+  bool full_ = false;    // no admissions until the running batch shrinks; the next two say it has
   bool last_batch_shrank_ = false;
   bool running_shrank_ = false;
   struct Ended {

@@ -46,6 +46,13 @@ struct SglangConfig {
   bool priority_preemption = true;
   std::int32_t priority_scheduling_preemption_threshold = 10;
   Retraction retraction_policy = Retraction::kLength;
+  // Two pools: one for layers that see all tokens, one for layers that see `window` tokens.
+  bool hybrid_swa_memory = true;       // false: one pool for all layers, whatever their windows
+  std::int32_t window = 0;             // tokens; 0 = the model's, if its layers differ in it
+  double swa_full_tokens_ratio = 0.8;  // tokens of the window pool, of those of the other
+  std::int32_t swa_eviction_interval = 128;  // tokens that fall behind a window before they go
+  bool release_prefill_swa = false;      // requests that have decoded beyond it unlock their prefix
+  bool free_out_of_window_slots = true;  // before a request enters the tree
   // Steps between two looks at new requests; a step with prompts counts 1,000.
   std::int32_t scheduler_recv_interval = 1;
   std::optional<OrderConfig> order = std::nullopt;  // unset: schedule_policy
@@ -54,6 +61,7 @@ struct SglangConfig {
   [[nodiscard]] std::int64_t Importance(std::int32_t priority) const {
     return schedule_low_priority_values_first ? -std::int64_t{priority} : priority;
   }
+  [[nodiscard]] bool has_window_pool() const { return hybrid_swa_memory && window > 0; }
   [[nodiscard]] bool preempts_by_priority() const {
     return enable_priority_scheduling && priority_preemption;
   }

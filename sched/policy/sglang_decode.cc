@@ -38,7 +38,9 @@ bool SglangPolicy::TakeOutEnding(const StepBuilder& step) {
 
 bool SglangPolicy::DecodesFit(StepBuilder& step, std::span<const RequestId> ids) {
   const auto most = static_cast<std::int64_t>(ids.size());
-  if (most <= step.pool().free()) return true;
+  if (most <= step.pool().free() && (windows_ == nullptr || most <= windows_->free_pages())) {
+    return true;
+  }
   std::int64_t pages = most;
   if (page_ > 1) {
     pages = std::count_if(ids.begin(), ids.end(),
@@ -48,6 +50,7 @@ bool SglangPolicy::DecodesFit(StepBuilder& step, std::span<const RequestId> ids)
 }
 
 void SglangPolicy::IssueDecodes(StepBuilder& step) {
+  if (windows_ != nullptr) FreeBehindDecodes(step);
   if (page_ > 1) {
     static_cast<void>(MakeFree(step, static_cast<std::int64_t>(running_.size()) * page_));
   }
@@ -60,6 +63,7 @@ void SglangPolicy::IssueDecodes(StepBuilder& step) {
     step.Schedule(s, target - s.computed);
     rest = rest.subspan(1);
   }
+  if (windows_ != nullptr) TakeDecodePages(step);
 }
 
 void SglangPolicy::Retract(StepBuilder& step) {
@@ -72,7 +76,8 @@ void SglangPolicy::Retract(StepBuilder& step) {
     fits = DecodesFit(step, running_);
   }
   // Needed only if the world lets outputs exceed their limits: otherwise one request always fits.
-  if (!DecodesFit(step, running_) && chunked_) {
+  // (Beside a window pool the limits do not ensure that: the last one may have to go.)
+  if (windows_ == nullptr && !DecodesFit(step, running_) && chunked_) {
     const RequestId victim = *chunked_;
     chunked_.reset();
     Release(step, victim, running_.size());
@@ -119,6 +124,7 @@ void SglangPolicy::SortForRetraction(const StepBuilder& step) {
 }
 
 std::optional<DecodeLimits> SglangPolicy::DecodeStreakLimits() const {
+  if (windows_ != nullptr) return std::nullopt;  // windows move on with every token
   const bool admits = chunked_ || !arrived_.empty() || !taken_out_.empty() ||
                       !(waiting_.empty() || (full_ && !config_.preempts_by_priority()));
   const bool merges = !last_batch_.empty() || last_batch_shrank_ || running_shrank_;

@@ -11,14 +11,14 @@ namespace twin {
 // False if there is none; then the running requests may decode.
 bool SglangPolicy::PlanPrefill(StepBuilder& step) {
   const bool preempts = config_.preempts_by_priority();
-  if (preempts || running_.empty()) full_ = false;
+  if (preempts || windows_ != nullptr || running_.empty()) full_ = false;
   if ((full_ || waiting_.empty()) && !chunked_) return false;
   const auto rows = static_cast<std::size_t>(config_.max_running_requests);
   if (running_.size() >= rows && !chunked_ && !preempts) {
     full_ = true;
     return false;
   }
-  if (!waiting_.empty()) waiting_.Sort(step, requests_, cache_);
+  if (!waiting_.empty()) waiting_.Sort(step, requests_, *cache_);
   OpenPrefill(step);
   if (chunked_) ContinueChunked(step);
   OfferWaiting(step);
@@ -38,6 +38,7 @@ void SglangPolicy::OpenPrefill(const StepBuilder& step) {
   prefill_.input_left = config_.max_prefill_tokens - mixed;
   prefill_.chunk_left = config_.chunked_prefill_size - mixed;
   prefill_.charged = mixed;
+  prefill_.window_charged = 0;
   double future = 0;
   for (const RequestId id : running_) future += ExpectedFutureTokens(step.sequence(id));
   prefill_.future = static_cast<double>(mixed) + future;
@@ -47,7 +48,12 @@ void SglangPolicy::ContinueChunked(StepBuilder& step) {
   const Sequence& s = step.sequence(*chunked_);
   const std::int64_t rest = s.known - s.computed;
   std::int64_t room = std::min(prefill_.chunk_left, static_cast<std::int64_t>(TotalLeft(step)));
-  if (room <= 0) room = prefill_.chunk_left;
+  if (windows_ != nullptr) {
+    room = std::min(room, WindowLeft() - page_);
+    parked_ = room <= 0;
+  } else if (room <= 0) {
+    room = prefill_.chunk_left;
+  }
   // The original fails where the cache has no room for the chunk.
   const std::int64_t held = std::int64_t{s.blocks.capacity_tokens} - s.computed;
   const std::int64_t tokens = std::min({rest, room, Available(step) + held});
@@ -76,31 +82,35 @@ void SglangPolicy::OfferWaiting(StepBuilder& step) {
 SglangPolicy::State SglangPolicy::TryAdmit(StepBuilder& step, RequestId id) {
   const Sequence& s = step.sequence(id);
   SglangRequest& request = requests_[id];
-  const TreeHold hit = cache_.Match(s, s.known - 1);
+  TreeHold hit = cache_->Match(s, s.known - 1);
   request.hit_tokens = static_cast<std::int32_t>(hit.blocks * page_);
   request.prepared = s.known;
   const auto most = static_cast<std::size_t>(config_.prefill_max_requests);
   if (most > 0 && prefill_.batch.size() >= most) return State::kOther;
-  if (s.ignore_eos && !cache_.enabled()) return OfferIgnoringEnd(step, id);
+  if (s.ignore_eos && !cache_->enabled()) return OfferIgnoringEnd(step, id);
   std::int64_t tokens = s.known - request.hit_tokens;
   const std::int64_t output = std::max(request.limit - Output(s), 0);
   const auto total = static_cast<double>(tokens + Clipped(output) + page_);
-  cache_.Lock(hit);
+  cache_->Lock(hit);
   const double left = TotalLeft(step);
   State state = State::kContinue;
   bool divided = false;
+  std::int64_t chunk_most = prefill_.chunk_left;
   if (!(total < left)) {
+    state = State::kNoToken;
+  } else if (windows_ != nullptr && !FitsWindow(tokens, Clipped(output), chunk_most)) {
     state = State::kNoToken;
   } else if (!chunks()) {
     if (!prefill_.batch.empty() && RoundUp(tokens) >= prefill_.input_left) state = State::kOther;
-  } else if (RoundUp(tokens) > prefill_.chunk_left) {
-    const std::int64_t end = request.hit_tokens + prefill_.chunk_left / page_ * page_;
+  } else if (RoundUp(tokens) > chunk_most) {
+    const std::int64_t end = request.hit_tokens + chunk_most / page_ * page_;
     tokens = end / page_ * page_ - request.hit_tokens;
     divided = true;
-    if (prefill_.chunk_left <= 0 || tokens <= 0) state = State::kOther;
+    // At most one prompt is divided at a time, also while it is parked.
+    if (prefill_.chunk_left <= 0 || tokens <= 0 || chunked_) state = State::kOther;
   }
   if (state != State::kContinue) {
-    cache_.Unlock(hit);
+    cache_->Unlock(hit);
     return state;
   }
   Join(step, id, hit, static_cast<std::int32_t>(tokens));
@@ -119,12 +129,11 @@ SglangPolicy::State SglangPolicy::OfferIgnoringEnd(StepBuilder& step, RequestId 
   if (static_cast<double>(need) > std::min(static_cast<double>(left), TotalLeft(step))) {
     return State::kNoToken;
   }
-  ListFutures(step, s);
-  double free = static_cast<double>(left - need);
-  for (std::size_t i = 0; i < prefill_.futures.size(); ++i) {
-    const auto alive = static_cast<double>(prefill_.futures.size() - i);
-    if (free - prefill_.futures[i].left * alive <= alive) return State::kNoToken;
-    free += static_cast<double>(prefill_.futures[i].held);
+  if (windows_ == nullptr) {
+    if (RunsOutOfMemory(step, s, left - need)) return State::kNoToken;
+  } else {
+    const std::int64_t output = Clipped(std::max(requests_[id].limit - Output(s), 0));
+    if (WindowNeed(tokens, output) > WindowLeft()) return State::kNoToken;
   }
   const bool divided = chunks() && tokens > prefill_.chunk_left;
   if (divided) {
@@ -135,6 +144,20 @@ SglangPolicy::State SglangPolicy::OfferIgnoringEnd(StepBuilder& step, RequestId 
   Charge(tokens, divided ? 0 : Clipped(requests_[id].limit));
   if (divided) chunked_ = id;
   return StateOf(step);
+}
+
+// Whether memory ends before the requests do, of which `candidate` is a further one. `left`:
+// tokens.
+bool SglangPolicy::RunsOutOfMemory(const StepBuilder& step, const Sequence& candidate,
+                                   std::int64_t left) {
+  ListFutures(step, candidate);
+  auto free = static_cast<double>(left);
+  for (std::size_t i = 0; i < prefill_.futures.size(); ++i) {
+    const auto alive = static_cast<double>(prefill_.futures.size() - i);
+    if (free - prefill_.futures[i].left * alive <= alive) return true;
+    free += static_cast<double>(prefill_.futures[i].held);
+  }
+  return false;
 }
 
 // Enters the candidate into the list of what requests will still take and give back, by the
@@ -173,13 +196,14 @@ void SglangPolicy::ListFutures(const StepBuilder& step, const Sequence& candidat
 // REQUIRES: the path of the hit is locked.
 void SglangPolicy::Join(StepBuilder& step, RequestId id, const TreeHold& hit, std::int32_t tokens) {
   step.Admit(id);
-  if (cache_.enabled()) step.AttachKept(id, cache_.BlocksOf(hit));
+  if (cache_->enabled()) step.AttachKept(id, cache_->BlocksOf(hit));
   requests_[id].hold = hit;
   prefill_.batch.push_back({id, tokens});
 }
 
 void SglangPolicy::Charge(std::int64_t tokens, std::int64_t output) {
   const std::int64_t rounded = RoundUp(tokens);
+  if (windows_ != nullptr) prefill_.window_charged += WindowNeed(rounded, output);
   prefill_.future += static_cast<double>(rounded + page_ + output);
   prefill_.charged += rounded + page_;
   prefill_.input_left -= rounded;
@@ -188,6 +212,7 @@ void SglangPolicy::Charge(std::int64_t tokens, std::int64_t output) {
 
 SglangPolicy::State SglangPolicy::StateOf(const StepBuilder& step) const {
   if (!(TotalLeft(step) > 0 && Available(step) - prefill_.charged > 0)) return State::kNoToken;
+  if (windows_ != nullptr && WindowLeft() <= 0) return State::kNoToken;
   if (prefill_.input_left <= 0 || (chunks() && prefill_.chunk_left <= 0)) return State::kOther;
   return State::kContinue;
 }
@@ -240,14 +265,14 @@ bool SglangPolicy::PreemptFor(StepBuilder& step, RequestId id) {
 }
 
 bool SglangPolicy::Issue(StepBuilder& step) {
+  if (windows_ != nullptr) FreeBehindChunks(step);
   std::int64_t tokens = 0;
   for (const Item& item : prefill_.batch) tokens += item.tokens;
   const auto pages = static_cast<std::int64_t>(prefill_.batch.size()) * page_;
   static_cast<void>(MakeFree(step, page_ > 1 ? tokens + pages : tokens));
   for (const Item& item : prefill_.batch) {
-    const Sequence& s = step.sequence(item.id);
-    if (step.Grow(s, s.computed + item.tokens)) {
-      step.Schedule(s, item.tokens);
+    if (Take(step, item)) {
+      step.Schedule(step.sequence(item.id), item.tokens);
       last_batch_.push_back(item.id);
     } else {
       PutBack(step, item.id);
@@ -255,6 +280,19 @@ bool SglangPolicy::Issue(StepBuilder& step) {
   }
   if (last_batch_.empty()) return false;
   if (config_.enable_mixed_chunk && chunks() && !running_.empty()) MixDecodes(step);
+  return true;
+}
+
+// Takes the item's memory; false, with nothing changed, if too little is free.
+bool SglangPolicy::Take(StepBuilder& step, const Item& item) {
+  const Sequence& s = step.sequence(item.id);
+  const std::int32_t end = s.computed + item.tokens;
+  if (windows_ == nullptr) return step.Grow(s, end);
+  const std::int32_t pages = step.pool().BlocksFor(end) - s.blocks.held();
+  if (pages > windows_->free_pages() || !step.Grow(s, end)) return false;
+  SglangRequest& request = requests_[item.id];
+  windows_->TakePages(s, request.hold);
+  ++request.prefills;
   return true;
 }
 

@@ -85,7 +85,7 @@ void SglangQueue::Erase(const Sequence& s, const SglangRequest& request) {
   }
 }
 
-void SglangQueue::Sort(const StepBuilder& step, SglangRequests& requests, RadixCache& cache) {
+void SglangQueue::Sort(const StepBuilder& step, SglangRequests& requests, PrefixCache& cache) {
   const bool by_prefix = config_.schedule_policy == SglangConfig::Order::kLpm && cache.enabled();
   if (by_prefix && size() <= kMatchedMost) return SortByPrefix(step, requests, cache);
   if (by_prefix && config_.enable_priority_scheduling) SortByPriority(step, requests);
@@ -111,7 +111,7 @@ void SglangQueue::SortByRank() {
 }
 
 void SglangQueue::SortByPrefix(const StepBuilder& step, SglangRequests& requests,
-                               RadixCache& cache) {
+                               PrefixCache& cache) {
   sorted_by_priority_ = false;
   ranks_.clear();
   listed_.clear();
@@ -138,7 +138,7 @@ bool SglangQueue::SharedInList(const Sequence& s, std::int32_t hit_tokens) {
   return false;
 }
 
-void SglangQueue::Refresh(const StepBuilder& step, RadixCache& cache) {
+void SglangQueue::Refresh(const StepBuilder& step, PrefixCache& cache) {
   for (std::size_t i = std::min(size(), kMatchedMost); i-- > 0;) {
     const Sequence& s = step.sequence(At(step, i));
     cache.Match(s, s.known);

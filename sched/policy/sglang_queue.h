@@ -9,7 +9,7 @@
 #include "core/id_map.h"
 #include "core/ids.h"
 #include "core/ring_queue.h"
-#include "sched/cache/radix_cache.h"
+#include "sched/cache/prefix_cache.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/sglang_config.h"
 #include "sched/step_builder.h"
@@ -23,6 +23,9 @@ struct SglangRequest {
   std::int32_t hit_tokens = 0;  // of its latest match; 0 after a retraction
   std::int32_t prepared = 0;    // tokens known when it was last offered a batch; 0 = never
   std::int64_t queued_at = 0;   // a count of entries into the list
+  // With a window pool alone: batches since its admission.
+  std::int32_t prefills = 0;
+  std::int32_t decodes = 0;
 };
 using SglangRequests = IdMap<SglangRequest>;
 
@@ -68,7 +71,7 @@ class SglangQueue {
 
   // Puts the list into the order in which requests are offered a batch. Orders that do not look
   // into the tree then renew, now and then, the time of use of the first waiting prefixes.
-  void Sort(const StepBuilder& step, SglangRequests& requests, RadixCache& cache);
+  void Sort(const StepBuilder& step, SglangRequests& requests, PrefixCache& cache);
 
  private:
   struct Rank {
@@ -96,9 +99,9 @@ class SglangQueue {
   [[nodiscard]] Ranked RankOf(const Sequence& s, const SglangRequest& request) const;
   void SortByPriority(const StepBuilder& step, const SglangRequests& requests);
   void SortByRank();
-  void SortByPrefix(const StepBuilder& step, SglangRequests& requests, RadixCache& cache);
+  void SortByPrefix(const StepBuilder& step, SglangRequests& requests, PrefixCache& cache);
   [[nodiscard]] bool SharedInList(const Sequence& sequence, std::int32_t hit_tokens);
-  void Refresh(const StepBuilder& step, RadixCache& cache);
+  void Refresh(const StepBuilder& step, PrefixCache& cache);
 
   SglangConfig config_;
   std::size_t shared_keys_;  // that must agree for a prefix to count as shared in the list
