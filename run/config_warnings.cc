@@ -77,8 +77,9 @@ void WarnOfShapes(const Deployment& deployment, std::vector<std::string>& warnin
 
 void WarnOfSystem(const SystemConfig& system, const sim::KvCapacity& capacity,
                   std::vector<std::string>& warnings) {
-  const std::int64_t needed =
-      capacity.weight_bytes + std::int64_t{capacity.blocks} * capacity.block_bytes;
+  const std::int64_t needed = capacity.weight_bytes +
+                              std::int64_t{capacity.blocks} * capacity.block_bytes +
+                              std::int64_t{capacity.window_blocks} * capacity.window_block_bytes;
   if (capacity.overridden && needed > capacity.total_bytes) {
     warnings.push_back(fmt::format(
         "system.memory.{} gives {} blocks of {} bytes: with {:.3g} GB of weights they need {:.3g} "

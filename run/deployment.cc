@@ -44,6 +44,17 @@ void RequireOneInstance(const PolicyTraits& traits) {
                                traits.steps_in_flight_max));
 }
 
+// The policy decides for two pools only if the memory is divided into two.
+void RequireWindowPool(const SystemConfig& system, const PolicyTraits& traits,
+                       const sim::KvCapacity& capacity) {
+  if (!traits.has_window_pool || capacity.window_blocks > 0) return;
+  throw InputError(
+      InputError::Kind::kUsage, fmt::format("policy.{}.window", traits.name),
+      fmt::format("needs a window pool, which {} has not got; allowed: with memory.rule sglang and "
+                  "a model that has layers with windows and layers that keep all tokens",
+                  system.model_spec.name));
+}
+
 void RequirePools(const SystemConfig& system, const PolicyTraits& traits) {
   if (!traits.needs_disaggregation || system.disaggregation) return;
   throw InputError(InputError::Kind::kUsage, fmt::format("policy.{}", traits.name),
@@ -111,7 +122,8 @@ EngineConfig EngineConfigOf(const Deployment& deployment) {
                .blocks = capacity.usable_blocks,
                .host_blocks = capacity.host_blocks,
                .release_order = deployment.traits.release_order,
-               .key_tokens = deployment.traits.KeyTokens(capacity.block_size)};
+               .key_tokens = deployment.traits.KeyTokens(capacity.block_size),
+               .window_blocks = capacity.window_blocks};
   engine.prompt_tokens_max = deployment.context_tokens_max;
   engine.checks_rejections = deployment.config.own_policy != nullptr;
   return engine;
@@ -191,6 +203,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   Deployment deployment;
   deployment.config = config;
   ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
+  ResolveWindow(deployment.config.policy, sim::WindowBesideAllTokens(config.system.model_spec));
   deployment.traits = TraitsOf(deployment.config);
   deployment.context_tokens_max = ContextTokensMax(deployment.config);
   const SystemConfig& system = config.system;
@@ -201,6 +214,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   RequirePools(system, deployment.traits);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   RequireOneInstance(deployment.traits);
+  RequireWindowPool(system, deployment.traits, deployment.capacity);
   RequireRoutable(system, deployment.traits);
   RequireCountableBlocks(system, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);

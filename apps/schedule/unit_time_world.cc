@@ -33,6 +33,11 @@ ordered_json OfPools(std::int32_t blocks, const std::optional<WindowPoolState>& 
   return ordered_json::array({blocks, (*windows).*pages});
 }
 
+bool IsRejected(const StepPlan& plan, RequestId id) {
+  return std::any_of(plan.rejected.begin(), plan.rejected.end(),
+                     [id](const Rejection& rejection) { return rejection.request == id; });
+}
+
 }  // namespace
 
 UnitTimeWorld::UnitTimeWorld(const ScheduleCase& schedule_case, const KvPool& pool,
@@ -319,6 +324,7 @@ void UnitTimeWorld::Describe(const StepPlan& plan, ordered_json& step) const {
     if (item.drafts > 0) step["drafts"].push_back({Number(item.request), item.drafts});
   }
   for (const Preemption& p : plan.preempted) {
+    if (IsRejected(plan, p.request)) continue;  // its blocks are freed, but it does not wait again
     step[p.how == Preemption::How::kSwap ? "swapped_out" : "preempted"].push_back(
         Number(p.request));
   }

@@ -41,6 +41,10 @@ bool BlocksAreMeasured(const ExperimentConfig& config) {
 }
 
 void RequireComputable(const ExperimentConfig& config) {
+  if (const PolicyTraits traits = TraitsOf(config); traits.has_window_pool) {
+    Refuse(fmt::format("policy.{}.window", traits.name),
+           "asks for a pool of layers with windows, which no real world has; allowed: 0");
+  }
   const ModelSpec& model = config.system.model_spec;
   const ModelDevice device = RealOf(config).device;
   RequireDevice("world.real.device", device, "cpu");

@@ -40,11 +40,11 @@ struct KvPoolConfig {
   std::int32_t block_size = 16;  // tokens per block, >= 1
   std::int32_t blocks = 0;       // device blocks that can ever be handed out
   std::int32_t host_blocks = 0;  // swap space
-  // Pages of a second pool, for layers with windows (window_pool.h); for policies that have one.
-  std::int32_t window_blocks = 0;
   ReleaseOrder release_order = ReleaseOrder::kBack;
   // Tokens that a prefix key stands for: a block has a whole number of keys. 0 = one.
   std::int32_t key_tokens = 0;
+  // Pages of a second pool, for layers with windows (window_pool.h); for policies that have one.
+  std::int32_t window_blocks = 0;
 
   [[nodiscard]] std::int32_t tokens_per_key() const {
     return key_tokens > 0 ? key_tokens : block_size;

@@ -97,7 +97,12 @@ struct PolicyTraits {
   std::string_view memory_rule = "vllm_v1";  // name of a sim::MemoryRule
   std::int32_t sized_for_tokens = 0;         // largest step in tokens; 0 = tokens_per_step_max
   std::int32_t context_tokens_max = 0;       // prompt + output of one request; 0 = the model's
-  bool outputs_end_at_context = false;       // no token beyond context_tokens_max is ever computed
+  // Layers with windows, of a model that has others, too: they have a pool of their own, with so
+  // many tokens for each token of the other pool; 0 = all layers keep all tokens, in one pool.
+  // Unset: the policy knows no windows.
+  std::optional<double> window_pool_ratio = std::nullopt;
+  bool has_window_pool = false;         // the policy decides for two pools
+  bool outputs_end_at_context = false;  // no token beyond context_tokens_max is ever computed
 
   // How the policy's own system prepares steps on the host (sim::StepEngine). It affects predicted
   // times only:

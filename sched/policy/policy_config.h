@@ -51,6 +51,9 @@ void ValidateStartUp(const PolicyConfig& config);
 // Sets the limits that the config leaves to the model (0). `model_tokens` >= 1: the positions of
 // the model.
 void ResolveContext(PolicyConfig& config, std::int32_t model_tokens);
+// Sets the window of a policy with a pool for layers that have one, unless the config gives it. 0:
+// the model's layers do not differ in their windows.
+void ResolveWindow(PolicyConfig& config, std::int32_t model_window);
 
 // Throws InputError (usage) if the config allows longer requests than the model has positions.
 void ValidateContext(const PolicyConfig& config, std::int32_t model_tokens);

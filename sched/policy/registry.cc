@@ -76,6 +76,12 @@ void ResolveContext(PolicyConfig& config, std::int32_t model_tokens) {
   });
 }
 
+void ResolveWindow(PolicyConfig& config, std::int32_t model_window) {
+  VisitPolicy(config, [model_window](auto& c) {
+    if constexpr (requires { c.ResolveWindow(model_window); }) c.ResolveWindow(model_window);
+  });
+}
+
 void ValidateContext(const PolicyConfig& config, std::int32_t model_tokens) {
   VisitPolicy(config, [model_tokens](const auto& c) {
     RequireWithinModel(fmt::format("{}.{}", c.kName, c.kContextField.name),

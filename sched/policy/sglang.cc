@@ -46,6 +46,10 @@ void SglangConfig::Validate() const {
   if (order) ValidateOrder();
 }
 
+void SglangConfig::ResolveWindow(std::int32_t model_window) {
+  if (hybrid_swa_memory && window == 0) window = model_window;
+}
+
 void SglangConfig::ValidateOrder() const {
   order->ValidateWithoutPreemption(kName);
   RequireField(schedule_policy == Order::kFcfs, "sglang.schedule_policy",
@@ -62,6 +66,8 @@ PolicyTraits SglangConfig::Traits() const {
   traits.name = kName;
   traits.memory_rule = "sglang";
   traits.context_tokens_max = context_length;
+  traits.window_pool_ratio = hybrid_swa_memory ? swa_full_tokens_ratio : 0.0;
+  traits.has_window_pool = has_window_pool();
   traits.outputs_end_at_context = true;
   traits.sized_for_tokens = std::max(chunked_prefill_size, 0);
   if (traits.sized_for_tokens == 0) traits.sized_for_tokens = max_prefill_tokens;

@@ -68,6 +68,9 @@ struct SglangConfig {
 
   static constexpr ContextField kContextField = {"context_length", &SglangConfig::context_length};
 
+  // Takes the window of the model's layers, unless one is given; 0 = they do not differ in it.
+  void ResolveWindow(std::int32_t model_window);
+
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
   void ValidateOrder() const;

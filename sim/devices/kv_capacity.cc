@@ -160,7 +160,14 @@ void RequireFewEnough(const ModelSpec& model, std::int64_t blocks, const char* w
 
 std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, const KvCapacity& c) {
   if (config.blocks_override) return *config.blocks_override;
-  std::int64_t blocks = c.kv_bytes < 0 ? 0 : c.kv_bytes / c.block_bytes;
+  std::int64_t blocks = 0;
+  if (c.kv_bytes > 0 && c.window_block_bytes == 0) {
+    blocks = c.kv_bytes / c.block_bytes;
+  } else if (c.kv_bytes > 0) {
+    const double page_bytes = *config.window_pool_ratio * static_cast<double>(c.window_block_bytes);
+    blocks = static_cast<std::int64_t>(static_cast<double>(c.kv_bytes) /
+                                       (static_cast<double>(c.block_bytes) + page_bytes));
+  }
   if (config.rule == MemoryRule::kTrtLlm && config.max_cache_tokens) {
     blocks = std::min(blocks, *config.max_cache_tokens / c.block_size);
   }
@@ -174,10 +181,48 @@ std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, con
   return static_cast<std::int32_t>(blocks);
 }
 
+// Whether layers with windows lie in one pool with the others or in a pool of their own.
+bool HasWindowRule(const ModelSpec& model, const MemoryConfig& config) {
+  return config.rule == MemoryRule::kSglang && config.window_pool_ratio &&
+         WindowBesideAllTokens(model) > 0;
+}
+
+// Cached bytes of the layers with windows: of a token, and of a full window.
+KvBytes WindowBytes(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage) {
+  KvBytes bytes;
+  for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
+    const std::int64_t layer = KvBytesPerTokenAndLayer(model, kind.layer, parallelism);
+    if (kind.layer.sliding_window == 0) continue;
+    bytes.per_token += kind.layers * layer;
+    bytes.per_sequence += kind.layers * layer * kind.layer.sliding_window;
+  }
+  return bytes;
+}
+
+// The pages of the window pool. Throws InputError if no request could be admitted.
+std::int32_t CountWindowBlocks(const ModelSpec& model, const MemoryConfig& config,
+                               const KvCapacity& c) {
+  if (c.window_block_bytes == 0) return 0;
+  const auto tokens =
+      static_cast<std::int64_t>(*config.window_pool_ratio * static_cast<double>(c.tokens()));
+  const std::int64_t blocks = tokens / c.block_size;
+  const std::int32_t window = WindowBesideAllTokens(model);
+  if (blocks * c.block_size <= window + c.block_size) {
+    Refuse(
+        fmt::format("{}: a window pool of {} tokens holds no request; allowed: more than the "
+                    "window of {} and a block, by a larger cache or swa_full_tokens_ratio: {}",
+                    model.name, blocks * c.block_size, window, Calculation(c)));
+  }
+  return static_cast<std::int32_t>(blocks);
+}
+
 void SetSequencesAside(const ModelSpec& model, const Parallelism& parallelism,
                        const MemoryConfig& config, KvCapacity& c) {
   if (model.groups.empty()) return;
   c.sequence_bytes = CachedBytes(model, parallelism, c.stage).per_sequence;
+  if (HasWindowRule(model, config)) {
+    c.sequence_bytes -= WindowBytes(model, parallelism, c.stage).per_sequence;
+  }
   const double room = kStateShareMost * static_cast<double>(std::max<std::int64_t>(0, c.kv_bytes));
   c.sequences_bytes =
       std::min(config.max_sequences * c.sequence_bytes, static_cast<std::int64_t>(room));
@@ -207,7 +252,13 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
   ApplyRule(config, config.utilization.value_or(RowOf(config.rule).utilization), c);
   if (config.kv_bytes_override) c.kv_bytes = *config.kv_bytes_override;
   SetSequencesAside(model, parallelism, config, c);
+  if (HasWindowRule(model, config)) {
+    const bool apart = *config.window_pool_ratio > 0;
+    (apart ? c.window_block_bytes : c.block_bytes) +=
+        config.block_size * WindowBytes(model, parallelism, stage).per_token;
+  }
   c.blocks = CountBlocks(model, config, c);
+  c.window_blocks = CountWindowBlocks(model, config, c);
   c.usable_blocks = c.blocks - (config.rule == MemoryRule::kVllmV1 ? 1 : 0);
   if (SwapsToHost(config.rule)) {
     const std::int64_t host_blocks = config.swap_bytes / c.block_bytes;
@@ -240,6 +291,17 @@ std::int64_t MlpWidth(const LayerSpec& layer, const Parallelism& parallelism) {
 }
 
 }  // namespace
+
+std::int32_t WindowBesideAllTokens(const ModelSpec& model) {
+  std::int32_t window = 0;
+  bool keeps_all = false;
+  for (const LayerGroup& group : model.groups) {
+    const LayerSpec& layer = group.layer;
+    window = std::max(window, layer.sliding_window);
+    keeps_all |= layer.query_heads > 0 && layer.sliding_window == 0 && layer.chunk == 0;
+  }
+  return keeps_all ? window : 0;
+}
 
 bool LeavesRoomForActivations(MemoryRule rule) {
   return rule != MemoryRule::kVidur && rule != MemoryRule::kMii && rule != MemoryRule::kSglang;
@@ -312,6 +374,7 @@ std::string Describe(const KvCapacity& c) {
       "other          {}\n"
       "KV cache       {}{}\n"
       "blocks         {} of {} tokens, {} bytes each ({} usable, {} on the host)\n"
+      "{}"
       "tokens         {}\n"
       "concurrency    {:.1f} requests of {} tokens\n",
       Name(c.rule), c.overridden ? " (overridden)" : "", Gigabytes(c.total_bytes),
@@ -320,8 +383,11 @@ std::string Describe(const KvCapacity& c) {
       c.sequences_bytes == 0
           ? ""
           : fmt::format(", and {} of windows and states", Gigabytes(c.sequences_bytes)),
-      c.blocks, c.block_size, c.block_bytes, c.usable_blocks, c.host_blocks, c.tokens(),
-      c.max_concurrency(), c.max_model_length);
+      c.blocks, c.block_size, c.block_bytes, c.usable_blocks, c.host_blocks,
+      c.window_blocks == 0 ? ""
+                           : fmt::format("window pool    {} pages of {} tokens, {} bytes each\n",
+                                         c.window_blocks, c.block_size, c.window_block_bytes),
+      c.tokens(), c.max_concurrency(), c.max_model_length);
 }
 
 }  // namespace twin::sim

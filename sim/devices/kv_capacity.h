@@ -73,6 +73,9 @@ struct MemoryConfig {
   // kTrtLlm: upper limit of tokens in the cache; kOrca: number of token slots.
   std::optional<std::int64_t> max_cache_tokens = std::nullopt;
 
+  // PolicyTraits::window_pool_ratio; with the rule kSglang alone.
+  std::optional<double> window_pool_ratio = std::nullopt;
+
   // Known values of a real server: number of blocks, or bytes of the cache per rank.
   std::optional<std::int32_t> blocks_override = std::nullopt;
   std::optional<std::int64_t> kv_bytes_override = std::nullopt;
@@ -95,7 +98,11 @@ struct KvCapacity {
   std::int64_t sequence_bytes = 0;
   std::int64_t sequences_bytes = 0;
   std::int64_t block_bytes = 0;  // of one block
-  std::int32_t block_size = 0;   // tokens
+  // A pool of layers with windows beside the blocks: bytes of one of its pages, which are as large
+  // as blocks, and their number; 0 = there is none.
+  std::int64_t window_block_bytes = 0;
+  std::int32_t window_blocks = 0;
+  std::int32_t block_size = 0;  // tokens
   std::int32_t blocks = 0;
   std::int32_t usable_blocks = 0;     // without a null block
   std::int32_t host_blocks = 0;       // swap space
@@ -116,8 +123,14 @@ struct KvCapacity {
 std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallelism,
                              std::int32_t stage, const MemoryConfig& config);
 
+// The window of layers that have one, the largest, in a model some of whose layers keep all tokens;
+// 0 = there is no such model of groups of layers.
+std::int32_t WindowBesideAllTokens(const ModelSpec& model);
+
 // Windows and states of models whose layers differ: room for max_sequences of them is set aside, up
 // to kStateShareMost of what is left beside the weights. Servers share this memory with the blocks.
+// SGLang's windows have a pool of window_pool_ratio x the tokens of the blocks instead, so that
+// both pools together take what is left (SGLang 0.5.23, pool configurator of hybrid models).
 constexpr double kStateShareMost = 0.9 / 1.9;
 
 // Throws InputError (usage) with the numbers if the model does not fit, no block is left, a request

@@ -125,6 +125,7 @@ struct SglangMode {
   bool mixed = false;
   bool overlap = false;
   bool priority = false;
+  bool windows = false;
   SglangConfig::Order order = SglangConfig::Order::kFcfs;
 };
 
@@ -153,6 +154,13 @@ DrawnPolicy DrawSglang(Random& random, std::int32_t tokens, const SglangMode& mo
   if (mode.priority && random.UnitReal() < 0.5) {
     config.retraction_policy = SglangConfig::Retraction::kPriority;
   }
+  if (mode.windows) {
+    config.window = Draw(random, 1, tokens / 2);
+    config.swa_full_tokens_ratio = random.UniformReal(0.1, 1.0);
+    config.swa_eviction_interval = Draw(random, 1, 8);
+    config.release_prefill_swa = random.UnitReal() < 0.5;
+    config.free_out_of_window_slots = random.UnitReal() < 0.7;
+  }
   if (random.UnitReal() < 0.3) config.scheduler_recv_interval = Draw(random, 2, 12);
   drawn.config = config;
   return drawn;
@@ -175,6 +183,16 @@ void AddSglangModes(std::vector<PolicyMode>& modes) {
   add("overlap_radix", {.radix = true, .chunked = true, .overlap = true});
   add("overlap_mixed_priority",
       {.radix = true, .chunked = true, .mixed = true, .overlap = true, .priority = true});
+  add("windows", {.chunked = true, .windows = true});
+  add("windows_radix", {.radix = true, .chunked = true, .windows = true});
+  add("windows_radix_whole_prompts", {.radix = true, .windows = true});
+  add("windows_overlap", {.chunked = true, .overlap = true, .windows = true});
+  add("windows_overlap_mixed_priority", {.radix = true,
+                                         .chunked = true,
+                                         .mixed = true,
+                                         .overlap = true,
+                                         .priority = true,
+                                         .windows = true});
 }
 
 }  // namespace
