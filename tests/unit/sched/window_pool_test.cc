@@ -1,0 +1,36 @@
+#include "sched/cache/window_pool.h"
+
+#include <gtest/gtest.h>
+
+namespace twin {
+namespace {
+
+TEST(WindowPoolTest, PagesBelongToABlockOrLieFree) {
+  WindowPool pool(2, 5);
+  EXPECT_EQ(pool.free(), 2);
+  pool.Give(BlockId{4});
+  pool.Give(BlockId{0});
+  EXPECT_EQ(pool.free(), 0);
+  EXPECT_TRUE(pool.Has(BlockId{4}));
+  EXPECT_FALSE(pool.Has(BlockId{1}));
+  EXPECT_TRUE(pool.Audit());
+  pool.Move(BlockId{4}, BlockId{1});
+  EXPECT_FALSE(pool.Has(BlockId{4}));
+  EXPECT_TRUE(pool.Has(BlockId{1}));
+  pool.Take(BlockId{1});
+  pool.Take(BlockId{0});
+  EXPECT_EQ(pool.free(), 2);
+  EXPECT_TRUE(pool.Audit());
+}
+
+TEST(WindowPoolTest, HandsOutNoPageTwice) {
+  WindowPool pool(1, 3);
+  pool.Give(BlockId{2});
+  EXPECT_ANY_THROW(pool.Give(BlockId{1}));  // none is free
+  EXPECT_ANY_THROW(pool.Take(BlockId{1}));  // it has none
+  EXPECT_ANY_THROW(pool.Move(BlockId{1}, BlockId{0}));
+  EXPECT_TRUE(pool.Audit());
+}
+
+}  // namespace
+}  // namespace twin
