@@ -131,8 +131,13 @@ std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case
       engine.Handle(event);
     }
     world.OnHandled(engine.policy());
-    while (const StepPlan* plan = engine.PlanStep(instant.now)) world.Launch(*plan);
-    world.OnPlanned(engine.policy());
+    // Before the engine is asked again: without requests that resets what a policy shows.
+    bool has_planned = false;
+    for (; const StepPlan* plan = engine.PlanStep(instant.now); has_planned = true) {
+      world.Launch(*plan);
+      world.OnPlanned(engine.policy());
+    }
+    if (!has_planned) world.OnPlanned(engine.policy());
   }
   world.OnHandled(engine.policy());
   if (!schedule_case.truncated) engine.CheckDrained();

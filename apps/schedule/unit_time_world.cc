@@ -170,6 +170,8 @@ void UnitTimeWorld::ProcessOldest(ordered_json& step) {
   const Batch batch = batches_.PopFront();
   step["returned"] = batch.iteration;
   if (batch.plan == nullptr) return;
+  // SGLang's queue holds what was computed: a call that only refuses requests is not in it.
+  if (options_.queue == ResultQueue::kOverlap && batch.plan->work.empty()) step["returned"] = 0;
   outcomes_.clear();
   filled_.clear();
   std::vector<std::int32_t> finished;

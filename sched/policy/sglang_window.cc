@@ -78,7 +78,7 @@ void SglangPolicy::TakeDecodePages(const StepBuilder& step) {
 // memory, or the first one waiting.
 void SglangPolicy::RefuseWhatCannotRun(StepBuilder& step) {
   const bool runs = !running_.empty() || !last_batch_.empty() || !taken_out_.empty();
-  if (runs || !step.plan().empty() || !ended_.empty() || !arrived_.empty()) return;
+  if (runs || !ended_.empty() || !step.plan().empty()) return;
   if (chunked_) {
     if (step.sequence(*chunked_).in_flight > 0) return;
     const RequestId id = *chunked_;

@@ -85,6 +85,40 @@ TEST(KvCapacityTest, SglangReservesAFixedShareForActivations) {
   EXPECT_EQ(Plan(config).blocks, 446'555);
 }
 
+// gpt-oss-120b with a cache in bf16: 18 layers with a window of 128 and 18 without have 18 x 8 x
+// 128 x 2 = 36,864 bytes a token each. 1e10 / (36,864 + 0.8 x 36,864) = 150,704 tokens, and 0.8 x
+// that is 120,563 (SGLang 0.5.23, swa_full_tokens_ratio 0.8).
+TEST(KvCapacityTest, SglangGivesLayersWithWindowsAPoolOfTheirOwn) {
+  const ModelSpec model = ModelPreset("gpt-oss-120b");
+  EXPECT_EQ(WindowBesideAllTokens(model), 128);
+  EXPECT_EQ(WindowBesideAllTokens(ModelPreset("llama-3-8b")), 0);
+  MemoryConfig config{.rule = MemoryRule::kSglang, .block_size = 1};
+  config.window_pool_ratio = 0.8;
+  config.kv_bytes_override = 10'000'000'000;
+  const auto plan = [&] { return PlanKvCapacity(model, IdealHardware(), {}, config); };
+  KvCapacity capacity = plan();
+  EXPECT_EQ(capacity.block_bytes, 36'864);
+  EXPECT_EQ(capacity.window_block_bytes, 36'864);
+  EXPECT_EQ(capacity.usable_blocks, 150'704);
+  EXPECT_EQ(capacity.window_blocks, 120'563);
+  EXPECT_EQ(capacity.sequences_bytes, 0);
+  EXPECT_THAT(Describe(capacity), HasSubstr("window pool    120563 pages of 1 tokens"));
+  config.block_size = 16;  // 9,419 x 16 = 150,704; 120,563 / 16 = 7,535.2
+  capacity = plan();
+  EXPECT_EQ(capacity.usable_blocks, 9419);
+  EXPECT_EQ(capacity.window_blocks, 7535);
+  config.block_size = 1;
+  config.window_pool_ratio = 0.0;  // one pool: 1e10 / 73,728
+  capacity = plan();
+  EXPECT_EQ(capacity.usable_blocks, 135'633);
+  EXPECT_EQ(capacity.window_blocks, 0);
+  EXPECT_EQ(capacity.sequences_bytes, 0);
+  // 150 tokens have a window pool of 120: no request gets its window and a page.
+  config.window_pool_ratio = 0.8;
+  config.kv_bytes_override = 150 * 66'356;
+  EXPECT_THAT(plan, ThrowsMessage<InputError>(HasSubstr("a window pool of 120 tokens")));
+}
+
 TEST(KvCapacityTest, OrcaHasTheSlotsThatItsOperatorGives) {
   MemoryConfig config = Example(MemoryRule::kOrca);
   config.block_size = 1;
