@@ -1,4 +1,4 @@
-// What a policy asks of a prefix cache that keeps computed blocks in a tree.
+// The interface of a prefix cache that keeps computed blocks in a tree, as a policy sees it.
 #pragma once
 
 #include <cstdint>

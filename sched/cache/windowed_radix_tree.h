@@ -45,7 +45,7 @@ class WindowedRadixTree final : public RadixTree {
   // the tree holds ends inside.
   WindowHit MatchWindow(std::span<const BlockKey> keys);
 
-  // What InsertWindow took of a sequence for a prefix that the tree had.
+  // A block that InsertWindow took of a sequence for a prefix that the tree had.
   struct Adopted {
     std::int32_t position = 0;  // in the prefix
     BlockId before{};           // the tree's block, in whose place the sequence's is now

@@ -1,4 +1,4 @@
-// What SglangPolicy does if it has a window pool beside the pool of all tokens.
+// The parts of SglangPolicy that a window pool beside the pool of all tokens needs.
 #include <algorithm>
 #include <vector>
 

@@ -84,9 +84,10 @@ TEST(WindowedRadixTreeTest, AHitNeedsTheWindowBeforeItsEnd) {
   t.Insert({1, 2, 3, 4, 5});
   // Unbroken from the root: any end will do.
   EXPECT_EQ(t.Match({1, 9}).blocks, 1);
-  t.EvictWindows(3);  // of 2 3, the least recently used, and of 1, which the match has split off
+  // 1 has just been used, and 2 3, which was split off, is older than the end 4 5.
+  EXPECT_EQ(t.EvictWindows(1), (Pair{{}, {1, 2}}));
   WindowedRadixTree::WindowHit hit = t.Match({1, 2, 3, 4, 9});
-  EXPECT_EQ(hit.blocks, 0);  // 4 alone is no window, and 2 3 are tombstones
+  EXPECT_EQ(hit.blocks, 1);  // 4 alone is no window, and 2 3 is a tombstone
   EXPECT_EQ(hit.known_blocks, 4);
   hit = t.Match({1, 2, 3, 4, 5, 9});
   EXPECT_EQ(hit.blocks, 5);
@@ -146,8 +147,8 @@ TEST(WindowedRadixTreeTest, LocksCoverOneWindow) {
   EXPECT_EQ(t.EvictWindows(5), (Pair{{}, {0, 1, 2}}));
   t.tree.UnlockWindow(lock);
   EXPECT_EQ(t.tree.window_evictable(), 2);
-  // Nobody locks the window parts; the blocks are still locked.
-  EXPECT_EQ(t.EvictWindows(2), (Pair{{}, {3, 4}}));
+  // Nobody locks the window parts; the blocks are still locked. 5 was used before 4, by the match.
+  EXPECT_EQ(t.EvictWindows(2), (Pair{{}, {4, 3}}));
   t.tree.Unlock(end);
   EXPECT_EQ(t.tree.size(), 5);
 }
