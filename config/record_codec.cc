@@ -13,6 +13,43 @@ namespace {
 
 using namespace record_columns;  // NOLINT(google-build-using-namespace): numbers of columns
 
+void EncodeGroups(const KvGroups& groups, proto::RecordedKvGroups& message) {
+  message.set_scheduler_block(groups.scheduler_block);
+  message.set_hash_block(groups.hash_block);
+  for (const KvGroup& group : groups.groups) {
+    proto::RecordedKvGroups::Group& recorded = *message.add_groups();
+    recorded.set_kind(static_cast<std::uint32_t>(group.kind));
+    recorded.set_block_size(group.block_size);
+    recorded.set_layers(group.layers);
+    recorded.set_span(group.span);
+    recorded.set_states(static_cast<std::uint32_t>(group.states));
+  }
+}
+
+// Nothing if the groups are none that an engine can have.
+std::optional<KvGroups> DecodeGroups(const proto::RecordedKvGroups& message) {
+  KvGroups groups;
+  groups.groups.clear();
+  groups.scheduler_block = message.scheduler_block();
+  groups.hash_block = message.hash_block();
+  if (groups.scheduler_block < 1 || groups.hash_block < 1) return std::nullopt;
+  for (const proto::RecordedKvGroups::Group& recorded : message.groups()) {
+    KvGroup group{
+        .block_size = recorded.block_size(), .layers = recorded.layers(), .span = recorded.span()};
+    const bool right =
+        Enumerator(recorded.kind(), KvGroupKind::kState, group.kind) &&
+        Enumerator(recorded.states(), StateBlocks::kAligned, group.states) &&
+        group.block_size >= 1 && group.layers >= 1 &&
+        groups.scheduler_block % group.block_size == 0 &&
+        (group.block_size % groups.hash_block == 0 || groups.hash_block % group.block_size == 0);
+    const bool spans = group.kind == KvGroupKind::kWindow || group.kind == KvGroupKind::kChunked;
+    if (!right || (spans ? group.span < 1 : group.span != 0)) return std::nullopt;
+    groups.groups.push_back(group);
+  }
+  if (groups.groups.empty()) return std::nullopt;
+  return groups;
+}
+
 // The fields that the header and a group of replicas share.
 template <class MessageType>
 void EncodeEngine(const EngineConfig& engine, MessageType& message) {
@@ -26,6 +63,8 @@ void EncodeEngine(const EngineConfig& engine, MessageType& message) {
   message.set_key_tokens(kv.key_tokens);
   message.set_plans_per_instant_max(engine.plans_per_instant_max);
   message.set_prompt_tokens_max(engine.prompt_tokens_max);
+  message.set_window_blocks(kv.window_blocks);
+  if (engine.kv_groups) EncodeGroups(*engine.kv_groups, *message.mutable_kv_groups());
 }
 
 template <class MessageType>
@@ -43,7 +82,13 @@ const char* DecodeEngine(const MessageType& message, EngineConfig& engine) {
   kv.key_tokens = message.key_tokens();
   engine.plans_per_instant_max = message.plans_per_instant_max();
   engine.prompt_tokens_max = message.prompt_tokens_max();
-  const bool sizes = kv.block_size >= 1 && kv.blocks >= 0 && kv.blocks <= kKvBlocksMax &&
+  kv.window_blocks = message.window_blocks();
+  if (message.has_kv_groups()) {
+    engine.kv_groups = DecodeGroups(message.kv_groups());
+    if (!engine.kv_groups) return "KV groups of impossible size";
+  }
+  const bool sizes = kv.window_blocks >= 0 && kv.window_blocks <= kKvBlocksMax &&
+                     kv.block_size >= 1 && kv.blocks >= 0 && kv.blocks <= kKvBlocksMax &&
                      kv.host_blocks >= 0 && kv.host_blocks <= kKvBlocksMax && kv.key_tokens >= 0 &&
                      engine.plans_per_instant_max >= 0 && engine.prompt_tokens_max >= 0 &&
                      kv.block_size % kv.tokens_per_key() == 0;

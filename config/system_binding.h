@@ -214,6 +214,7 @@ void Bind(Archive& fields, sim::MemoryConfig& config) {
   fields.OptionalValue("max_cache_tokens", config.max_cache_tokens);
   fields.OptionalValue("blocks_override", config.blocks_override);
   fields.OptionalValue("kv_bytes_override", config.kv_bytes_override);
+  fields.Value("kv_groups", config.kv_groups);
 }
 
 }  // namespace twin

@@ -124,6 +124,7 @@ EngineConfig EngineConfigOf(const Deployment& deployment) {
                .release_order = deployment.traits.release_order,
                .key_tokens = deployment.traits.KeyTokens(capacity.block_size),
                .window_blocks = capacity.window_blocks};
+  engine.kv_groups = capacity.groups;
   engine.prompt_tokens_max = deployment.context_tokens_max;
   engine.checks_rejections = deployment.config.own_policy != nullptr;
   return engine;
@@ -218,6 +219,10 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   RequireRoutable(system, deployment.traits);
   RequireCountableBlocks(system, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
+  if (deployment.capacity.groups) {
+    ValidateKvGroups(*deployment.capacity.groups, deployment.traits,
+                     deployment.capacity.usable_blocks);
+  }
   if (!HasCosts(config.world)) return deployment;
   sim::Resolve(deployment.config.cost, {.policy = deployment.traits,
                                         .hardware = system.hardware_spec,

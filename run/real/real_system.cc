@@ -259,6 +259,7 @@ ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int6
     world.threads = std::max(machine / (system.parallelism.devices() * system.replicas), 1);
   }
   sim::MemoryConfig& memory = system.memory;
+  memory.kv_groups = false;
   const std::int32_t positions = system.model_spec.max_position;
   memory.max_model_length = std::min(memory.max_model_length.value_or(positions), positions);
   if (!TraitsOf(real).swaps_to_host) memory.swap_bytes = 0;

@@ -9,7 +9,9 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "sched/cache/group_tables.h"
 #include "sched/cache/kv_limits.h"
+#include "sim/devices/kv_grouping.h"
 
 namespace twin::sim {
 namespace {
@@ -229,6 +231,23 @@ void SetSequencesAside(const ModelSpec& model, const Parallelism& parallelism,
   c.kv_bytes -= c.sequences_bytes;
 }
 
+// Lets the blocks be those of the groups that vLLM makes of the layers. Equal layers that keep all
+// tokens stay one table of equal blocks, of the size that their attention needs.
+void SetGroups(const ModelSpec& model, const Parallelism& parallelism, const MemoryConfig& config,
+               KvCapacity& c) {
+  const KvGrouping grouping = GroupAsVllm(model, parallelism, c.stage,
+                                          {.block_size = config.block_size,
+                                           .prefix_caching = config.caches_prefixes,
+                                           .max_model_length = c.max_model_length});
+  const KvGroups& groups = grouping.groups;
+  c.block_bytes = grouping.block_bytes;
+  c.block_size = groups.hash_block;
+  const GroupLimits limits{.tokens_in_flight = config.max_step_tokens,
+                           .context_tokens = c.max_model_length};
+  c.blocks_per_request = MostBlocks(groups, limits);
+  if (NeedGroupTables(groups)) c.groups = groups;
+}
+
 KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
                      const Parallelism& parallelism, std::int32_t stage, const MemoryConfig& config,
                      const ModelSpec* draft) {
@@ -248,10 +267,14 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
     c.block_bytes += config.block_size * KvBytesPerToken(*draft, ranks, 0);
   }
   c.max_model_length = config.max_model_length.value_or(model.max_position);
+  c.blocks_per_request = (std::int64_t{c.max_model_length} + c.block_size - 1) / c.block_size;
+  if (config.kv_groups && config.rule == MemoryRule::kVllmV1 && draft == nullptr) {
+    SetGroups(model, parallelism, config, c);
+  }
   c.overridden = config.blocks_override || config.kv_bytes_override;
   ApplyRule(config, config.utilization.value_or(RowOf(config.rule).utilization), c);
   if (config.kv_bytes_override) c.kv_bytes = *config.kv_bytes_override;
-  SetSequencesAside(model, parallelism, config, c);
+  if (!c.groups) SetSequencesAside(model, parallelism, config, c);
   if (HasWindowRule(model, config)) {
     const bool apart = *config.window_pool_ratio > 0;
     (apart ? c.window_block_bytes : c.block_bytes) +=
@@ -316,12 +339,13 @@ std::optional<MemoryRule> MemoryRuleNamed(std::string_view name) {
   return std::nullopt;
 }
 
-std::int64_t KvCapacity::blocks_per_request() const {
-  return (std::int64_t{max_model_length} + block_size - 1) / block_size;
+std::int64_t KvCapacity::tokens() const {
+  if (!groups) return std::int64_t{blocks} * block_size;
+  return static_cast<std::int64_t>(max_concurrency() * max_model_length);
 }
 
 double KvCapacity::max_concurrency() const {
-  return static_cast<double>(blocks) / static_cast<double>(blocks_per_request());
+  return static_cast<double>(blocks) / static_cast<double>(blocks_per_request);
 }
 
 std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallelism,
@@ -354,7 +378,7 @@ KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
     if (c.blocks < least.blocks) least = c;
   }
   least.host_blocks = host_blocks;
-  if (ChecksLongestRequest(config.rule) && least.usable_blocks < least.blocks_per_request()) {
+  if (ChecksLongestRequest(config.rule) && least.usable_blocks < least.blocks_per_request) {
     const char* const null_block =
         least.usable_blocks < least.blocks ? ", one of which is vLLM's null block" : "";
     Refuse(fmt::format(

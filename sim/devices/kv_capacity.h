@@ -25,6 +25,7 @@
 #include <string_view>
 
 #include "core/hardware_spec.h"
+#include "core/kv_groups.h"
 #include "core/model_spec.h"
 
 namespace twin::sim {
@@ -73,6 +74,11 @@ struct MemoryConfig {
   // kTrtLlm: upper limit of tokens in the cache; kOrca: number of token slots.
   std::optional<std::int64_t> max_cache_tokens = std::nullopt;
 
+  // Layers that keep different tokens have block tables of their own (kv_grouping.h): with the rule
+  // kVllmV1 alone. false: blocks hold the layers that keep all tokens, and room is set aside for
+  // the others (kStateShareMost).
+  bool kv_groups = false;
+  bool caches_prefixes = false;  // PolicyTraits::caches_prefixes, for kv_groups
   // PolicyTraits::window_pool_ratio; with the rule kSglang alone.
   std::optional<double> window_pool_ratio = std::nullopt;
 
@@ -107,10 +113,14 @@ struct KvCapacity {
   std::int32_t usable_blocks = 0;     // without a null block
   std::int32_t host_blocks = 0;       // swap space
   std::int32_t max_model_length = 0;  // tokens
-  bool overridden = false;            // blocks or bytes were given, not calculated
+  // With MemoryConfig::kv_groups, of models whose layers keep different tokens: the groups, whose
+  // blocks these are. `block_size` is then that of a prefix key.
+  std::optional<KvGroups> groups;
+  std::int64_t blocks_per_request = 0;  // of max_model_length tokens
+  bool overridden = false;              // blocks or bytes were given, not calculated
 
-  [[nodiscard]] std::int64_t tokens() const { return std::int64_t{blocks} * block_size; }
-  [[nodiscard]] std::int64_t blocks_per_request() const;  // of max_model_length tokens
+  // Of layers that keep all tokens; of groups, if a request of max_model_length tokens fills them.
+  [[nodiscard]] std::int64_t tokens() const;
   // Requests of max_model_length tokens that fit at the same time, as vLLM prints it: it counts the
   // null block.
   [[nodiscard]] double max_concurrency() const;

@@ -14,6 +14,8 @@ MemoryConfig MemoryDefaultsFor(const PolicyTraits& traits) {
   if (tokens > 0) memory.max_step_tokens = tokens;
   if (traits.sequences_per_step_max > 0) memory.max_sequences = traits.sequences_per_step_max;
   if (traits.context_tokens_max > 0) memory.max_model_length = traits.context_tokens_max;
+  memory.kv_groups = traits.keeps_kv_groups;
+  memory.caches_prefixes = traits.caches_prefixes;
   memory.window_pool_ratio = traits.window_pool_ratio;
   return memory;
 }

@@ -119,6 +119,40 @@ TEST(KvCapacityTest, SglangGivesLayersWithWindowsAPoolOfTheirOwn) {
   EXPECT_THAT(plan, ThrowsMessage<InputError>(HasSubstr("a window pool of 120 tokens")));
 }
 
+// vLLM 0.33.0's own classes, for 10 and 40 GB of cache (also kv_grouping_test.cc).
+TEST(KvCapacityTest, BlocksOfKvGroupsAreThoseOfVllm) {
+  const auto blocks = [](const char* model, std::int64_t gigabytes, std::int32_t tensor = 1) {
+    MemoryConfig config{.max_model_length = 8192};
+    config.kv_groups = config.caches_prefixes = true;
+    config.kv_bytes_override = gigabytes * 1'000'000'000;
+    return PlanKvCapacity(ModelPreset(model), IdealHardware(), {.tensor = tensor}, config).blocks;
+  };
+  EXPECT_EQ(blocks("gpt-oss-120b", 10), 16'954);
+  EXPECT_EQ(blocks("gpt-oss-20b", 10), 25'431);
+  EXPECT_EQ(blocks("gemma-3-27b", 40), 30'517);
+  EXPECT_EQ(blocks("mistral-7b-v0.1", 10), 4'768);
+  EXPECT_EQ(blocks("gemma-4-31b", 40), 15'258);
+  EXPECT_EQ(blocks("deepseek-v3", 10), 2'223);
+  EXPECT_EQ(blocks("qwen3.5-397b-a17b", 10), 155);
+  EXPECT_EQ(blocks("qwen3.5-397b-a17b", 10, 8), 1'233);
+  EXPECT_EQ(blocks("nemotron-3-nano-30b-a3b", 10), 776);
+  EXPECT_EQ(blocks("kimi-linear-48b-a3b", 10), 645);
+}
+
+// A request of 131,072 tokens with steps of 8,192 fills 8,192 blocks of the layers that keep all
+// tokens, and (127 + 8,192) / 16 + 1 of those with the window, rounded up: 521.
+TEST(KvCapacityTest, ALongRequestFillsItsWindowsOnce) {
+  MemoryConfig config;
+  config.kv_groups = config.caches_prefixes = true;
+  config.kv_bytes_override = 10'000'000'000;
+  const KvCapacity capacity =
+      PlanKvCapacity(ModelPreset("gpt-oss-120b"), IdealHardware(), {}, config);
+  EXPECT_EQ(capacity.blocks_per_request, 8'192 + 521);
+  EXPECT_EQ(capacity.sequences_bytes, 0);
+  ASSERT_TRUE(capacity.groups);
+  EXPECT_EQ(capacity.groups->groups.size(), 2U);
+}
+
 TEST(KvCapacityTest, OrcaHasTheSlotsThatItsOperatorGives) {
   MemoryConfig config = Example(MemoryRule::kOrca);
   config.block_size = 1;
