@@ -12,4 +12,16 @@ struct Estimate {
   double lasting_sd = 0;
 };
 
+// Times add; the errors of what one model predicts are taken as equal in sign.
+inline Estimate operator+(const Estimate& a, const Estimate& b) {
+  const double seconds = a.seconds + b.seconds;
+  if (seconds == 0) return {};
+  return {seconds, (a.seconds * a.log_sd + b.seconds * b.log_sd) / seconds,
+          (a.seconds * a.lasting_sd + b.seconds * b.lasting_sd) / seconds};
+}
+
+inline Estimate operator*(double count, const Estimate& one) {
+  return {count * one.seconds, one.log_sd, one.lasting_sd};
+}
+
 }  // namespace twin::sim

@@ -1,6 +1,5 @@
 #include "sim/devices/operations/latent_attention_model.h"
 
-#include <algorithm>
 #include <array>
 #include <string>
 
@@ -64,8 +63,7 @@ Estimate LatentAttentionModel::AbsorbedProducts(double tokens) const {
   after_sizes.nope = shape_.sizes.value;
   work = AbsorbedProductWork(after_sizes, shape_.heads, tokens, shape_.absorbed_format);
   const Estimate after = out_of_latent_.For(work, std::array{tokens});
-  return {before.seconds + after.seconds, std::max(before.log_sd, after.log_sd),
-          std::max(before.lasting_sd, after.lasting_sd)};
+  return before + after;
 }
 
 }  // namespace twin::sim

@@ -65,11 +65,6 @@ OperationProfile TablesLike(const OperationProfile& profile, std::string_view ki
   return alike;
 }
 
-Estimate Sum(const Estimate& a, const Estimate& b) {
-  return {a.seconds + b.seconds, std::max(a.log_sd, b.log_sd),
-          std::max(a.lasting_sd, b.lasting_sd)};
-}
-
 }  // namespace
 
 RecurrentModel::Phase RecurrentModel::PhaseOf(const HardwareSpec& hardware,
@@ -92,13 +87,13 @@ RecurrentModel::RecurrentModel(const HardwareSpec& hardware, const RecurrentShap
 Estimate RecurrentModel::Context(double prompts, double tokens) const {
   if (prompts <= 0) return {};
   const std::array call = {prompts, tokens / prompts};
-  return Sum(context_.convolution(call), context_.recurrence(call));
+  return context_.convolution(call) + context_.recurrence(call);
 }
 
 Estimate RecurrentModel::Generation(double requests) const {
   if (requests <= 0) return {};
   const std::array call = {requests, 1.0};
-  return Sum(generation_.convolution(call), generation_.recurrence(call));
+  return generation_.convolution(call) + generation_.recurrence(call);
 }
 
 }  // namespace twin::sim

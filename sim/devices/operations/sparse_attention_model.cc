@@ -58,9 +58,7 @@ Estimate SparseAttentionModel::Index(const ContextAttention& chunks) const {
       logits_.For(IndexLogitsWork(shape_.index_heads, shape_.index_dim, chunks.tokens, chunks.pairs,
                                   chunks.context_tokens),
                   call);
-  const Estimate choice = choice_(call);
-  return {logits.seconds + choice.seconds, std::max(logits.log_sd, choice.log_sd),
-          std::max(logits.lasting_sd, choice.lasting_sd)};
+  return logits + choice_(call);
 }
 
 Estimate SparseAttentionModel::Index(const GenerationAttention& decodes) const {
