@@ -109,6 +109,8 @@ void Bind(Archive& fields, sim::ProfileCostConfig& config) {
   fields.Value("recorded_ratios", config.recorded_ratios);
   fields.Value("expert_parallel", config.expert_parallel);
   fields.template Enum<sim::KernelLibrary>("library", config.library, kKernelLibraryNames);
+  fields.template Enum<sim::ExpertsKernel>("experts_kernel", config.experts_kernel,
+                                           kExpertsKernelNames);
   fields.OptionalValue("heat_factor", config.heat_factor);
   fields.OptionalValue("heat_tau_s", config.heat_tau_s);
   fields.OptionalValue("decode_heat_factor", config.decode_heat_factor);

@@ -1,4 +1,4 @@
-// Names of the engines that prepare steps.
+// Names of the engines that prepare steps, and of kernels that they may be told to run.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/field_binding.h"
+#include "sim/devices/operations/kernel_library.h"
 #include "sim/devices/step_profile.h"
 
 namespace twin {
@@ -17,7 +18,15 @@ inline constexpr EnumNames<sim::StepEngine> kStepEngineNames = {
     {"v0", sim::StepEngine::kV0},
     {"tgis", sim::StepEngine::kTgis},
     {"twinserve", sim::StepEngine::kTwinserve},
-    {"trtllm", sim::StepEngine::kTrtllm}};
+    {"trtllm", sim::StepEngine::kTrtllm},
+    {"sglang", sim::StepEngine::kSglang}};
+
+inline constexpr EnumNames<sim::ExpertsKernel> kExpertsKernelNames = {
+    {"any", sim::ExpertsKernel::kAny},
+    {"cutlass", sim::ExpertsKernel::kCutlass},
+    {"deepgemm", sim::ExpertsKernel::kDeepGemm},
+    {"triton", sim::ExpertsKernel::kTriton},
+    {"trtllm_gen", sim::ExpertsKernel::kTrtllmGen}};
 
 // All names but from_policy, for callers without a policy.
 inline std::vector<std::pair<std::string, sim::StepEngine>> StepEnginesWithoutPolicy() {

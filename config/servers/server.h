@@ -99,6 +99,7 @@ struct Server {
   std::string_view family;                // of its names
   std::string_view title;                 // as its makers write it
   std::span<const ServerPreset> presets;  // oldest first
+  std::string_view library;  // of its kernels: a word of cost.profile.library; empty: the default
   double boundary_log_sd = 0.3;  // of boundaries that were not recorded, of their logarithm
 
   // Sets the defaults of the policy and of system.memory. `version` is the one that the experiment

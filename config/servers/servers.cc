@@ -64,9 +64,19 @@ void KeepAsked(const std::string& asked, const ListedServer& found, proto::Syste
   }
 }
 
+bool TakesProfile(const proto::Cost& cost) {
+  return cost.kind_case() == proto::Cost::KIND_NOT_SET || cost.has_profile();
+}
+
+void FillLibrary(const Server& server, proto::Cost& cost) {
+  if (server.library.empty() || cost.profile().has_library()) return;
+  proto::KernelLibrary::Name library{};
+  CHECK(proto::KernelLibrary::Name_Parse(std::string(server.library), &library));
+  cost.mutable_profile()->set_library(library);
+}
+
 // Sets how the host prepares steps and the sizes of captured graphs, which follow from the policy.
-void FillCost(const ServerMachine& machine, const proto::Policy& policy, proto::Cost& cost) {
-  if (cost.kind_case() != proto::Cost::KIND_NOT_SET && !cost.has_profile()) return;
+void FillHost(const ServerMachine& machine, const proto::Policy& policy, proto::Cost& cost) {
   std::optional<ServerHost> host;
   for (const Server* const server : kServers) {
     if (!host) host = server->find_host(machine, policy);
@@ -187,7 +197,10 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
   Overlay(message, defaults, "another server");
   message = std::move(defaults);
   KeepAsked(asked, *found, *message.mutable_system());
-  FillCost(machine, message.policy(), *message.mutable_cost());
+  if (proto::Cost& cost = *message.mutable_cost(); TakesProfile(cost)) {
+    FillHost(machine, message.policy(), cost);
+    FillLibrary(*found->server, cost);
+  }
   if (message.cost().kind_case() == proto::Cost::KIND_NOT_SET) message.clear_cost();
 }
 

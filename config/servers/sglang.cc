@@ -72,7 +72,7 @@ std::optional<ServerHost> FindSglangHost(const ServerMachine& machine,
                                          const proto::Policy& policy) {
   if (!policy.has_sglang()) return std::nullopt;
   const bool overlaps = !policy.sglang().has_overlap() || policy.sglang().overlap();
-  return ServerHost{overlaps ? "v1_async" : "v1_sync",
+  return ServerHost{overlaps ? "sglang" : "v1_sync",
                     SglangCaptured(machine.hardware, machine.parallelism)};
 }
 
@@ -118,6 +118,7 @@ std::string SglangCommand(const LaunchSettings& settings) {
 const Server kSglangServer = {.family = "sglang",
                               .title = "SGLang",
                               .presets = kSglangPresets,
+                              .library = "sglang",
                               .fill_defaults = FillSglang,
                               .find_host = FindSglangHost,
                               .find_position_rule = FindSglangPositions,

@@ -129,6 +129,7 @@ std::string TgiCommand(const LaunchSettings& settings) {
 const Server kTgiServer = {.family = "tgi",
                            .title = "TGI",
                            .presets = kTgiPresets,
+                           .library = "",
                            .fill_defaults = FillTgi,
                            .find_host = FindTgiHost,
                            .find_position_rule = FindTgiPositions,

@@ -70,6 +70,7 @@ std::string TrtllmCommand(const LaunchSettings& settings) {
 const Server kTrtllmServer = {.family = "trtllm",
                               .title = "TensorRT-LLM",
                               .presets = kTrtllmPresets,
+                              .library = "trtllm",
                               .fill_defaults = FillTrtllm,
                               .find_host = FindTrtllmHost,
                               .find_position_rule = FindTrtllmPositions,

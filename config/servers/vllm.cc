@@ -202,6 +202,7 @@ std::string VllmCommand(const LaunchSettings& settings) {
 const Server kVllmServer = {.family = "vllm",
                             .title = "vLLM",
                             .presets = kVllmPresets,
+                            .library = "",
                             .boundary_log_sd = 0.2,
                             .fill_defaults = FillVllm,
                             .find_host = FindVllmHost,

@@ -58,8 +58,16 @@ std::optional<ExpertsModel> MeasuredExperts(const LayerContext& context, const L
   const DType stored = model.formats.experts.value_or(model.weight_dtype);
   const bool blocks = stored == DType::kFp8Block || stored == DType::kFp8;
   const GemmFormat format = blocks ? GemmFormat::kFp8Block : FormatOn(context, stored);
-  ExpertsModel experts(context.hardware, sizes, format, context.choices.library,
-                       context.device.operations);
+  const KernelLibrary library = context.choices.library;
+  // Closed forms of vLLM's own kernels (MoeModel) go before tables of other libraries.
+  const bool has_fit = std::ranges::find(context.device.moe.fits, format, &MoeFit::format) !=
+                       context.device.moe.fits.end();
+  if (library == KernelLibrary::kVllm && has_fit &&
+      !ExpertsModel::HasTables(library, context.device.operations)) {
+    return std::nullopt;
+  }
+  ExpertsModel experts(context.hardware, sizes, format, library, context.device.operations,
+                       context.choices.experts_kernel);
   if (!experts.measured()) return std::nullopt;
   return experts;
 }
@@ -292,17 +300,6 @@ GemmFormat FormatOf(DType weights) {
       break;
   }
   return GemmFormat::kBf16;
-}
-
-Estimate operator+(const Estimate& a, const Estimate& b) {
-  const double seconds = a.seconds + b.seconds;
-  if (seconds == 0) return {};
-  return {seconds, (a.seconds * a.log_sd + b.seconds * b.log_sd) / seconds,
-          (a.seconds * a.lasting_sd + b.seconds * b.lasting_sd) / seconds};
-}
-
-Estimate operator*(double count, const Estimate& one) {
-  return {count * one.seconds, one.log_sd, one.lasting_sd};
 }
 
 LayerOperations::LayerOperations(const LayerContext& context, const LayerSpec& layer,

@@ -41,16 +41,13 @@ struct OperationChoices {
   KernelLibrary library = KernelLibrary::kVllm;
   // Each rank holds whole experts, rather than a share of every expert.
   bool expert_parallel = false;
+  ExpertsKernel experts_kernel = ExpertsKernel::kAny;
 
   bool operator==(const OperationChoices&) const = default;
 };
 
 // The kernels' format of matrices that are stored as `weights`.
 GemmFormat FormatOf(DType weights);
-
-// Times add; errors of one class are taken as equal in sign.
-Estimate operator+(const Estimate& a, const Estimate& b);
-Estimate operator*(double count, const Estimate& one);
 
 // All that the layers of a model have in common.
 struct LayerContext {

@@ -30,6 +30,7 @@ struct ProfileCostConfig {
   // Experts are divided over the ranks whole, instead of each by its width.
   bool expert_parallel = false;
   KernelLibrary library = KernelLibrary::kVllm;
+  ExpertsKernel experts_kernel = ExpertsKernel::kAny;
   // For ablations: attention knows the mean context of a batch, not its longest.
   bool mean_context = false;
   // For ablations: false leaves out what recorded steps of the model add to the terms of all

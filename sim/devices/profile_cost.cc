@@ -110,11 +110,12 @@ StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const Hardwar
   made.recorded_engine = IsRecordedEngine(config.engine);
   made.operations.expert_parallel = config.expert_parallel;
   made.operations.library = config.library;
-  // vLLM V0, TensorRT-LLM and this program capture decodes alone, V0 in batches of up to 256; TGIS
-  // captures nothing.
+  made.operations.experts_kernel = config.experts_kernel;
+  made.launches_kernels = LaunchesKernels(config.engine);
+  // vLLM V0, SGLang, TensorRT-LLM and this program capture decodes alone, V0 in batches of up to
+  // 256; TGIS captures nothing.
   made.captures_pieces = config.engine != StepEngine::kV0 &&
-                         config.engine != StepEngine::kTwinserve &&
-                         config.engine != StepEngine::kTrtllm;
+                         config.engine != StepEngine::kTwinserve && !made.launches_kernels;
   if (config.captures_graphs && config.engine != StepEngine::kTgis) {
     const std::uint32_t asked = config.captured_size_max;
     std::uint32_t largest = asked == 0 ? kCapturedSizeMax : asked;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/devices/layer_launches.h"
+
 namespace twin::sim {
 namespace {
 
@@ -72,6 +74,7 @@ void StageOperations::AddKind(const LayerContext& context, const LayerGroup& kin
                            ? static_cast<double>(model.windowed_layers) / model.layers
                            : 1;
   kinds_.push_back({static_cast<double>(kind.layers), LayerOperations(context, kind.layer, share)});
+  launched_layers_ += kind.layers * LayerLaunches(model, kind.layer) / kDenseLayerLaunches;
   const LayerSpec attention = WithoutMlp(kind.layer);
   const auto known = std::ranges::find(attentions_, attention, &SharedAttention::layer);
   if (known == attentions_.end()) {

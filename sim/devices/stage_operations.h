@@ -91,6 +91,8 @@ class StageOperations {
   [[nodiscard]] double MeasuredHeat(std::int64_t rows, const HeatMemory& memory) const;
 
   [[nodiscard]] std::int32_t layers() const { return layers_; }
+  // Its layers, each counted by its kernels relative to those of a dense one (layer_launches.h).
+  [[nodiscard]] double launched_layers() const { return launched_layers_; }
 
  private:
   struct Kind {
@@ -129,6 +131,7 @@ class StageOperations {
   Parallelism parallelism_;
   std::int32_t stage_;
   std::int32_t layers_;
+  double launched_layers_ = 0;
   std::vector<Kind> kinds_;
   std::vector<SharedAttention> attentions_;
   std::optional<ProductCurve> head_product_;  // of the last stage

@@ -92,6 +92,7 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
       captured_rows_(RowsBySize(config.captured_sizes)),
       ridge_rows_(RidgeRows(model, hardware)),
       captures_pieces_(config.captures_pieces),
+      launches_kernels_(config.launches_kernels),
       mean_context_(config.mean_context),
       draws_errors_(config.draw_seed != 0),
       errors_(DrawErrors(config.draw_seed).operations),
@@ -179,6 +180,7 @@ StepModel::Shape StepModel::ShapeOf(const StepTotals& totals) const {
   }
   SetDecodes(totals, load);
   shape.compute_share = ShareOf(load.rows);
+  shape.kernels = launches_kernels_;
   return shape;
 }
 
@@ -199,8 +201,8 @@ double StepModel::Gap(const StepTerms& terms, const Shape& shape, const StageOpe
     // The hidden part may include launches of the step's own operations, but few of them.
     return std::max(-kHiddenShare * operations, gap - terms.hidden_gap_s.value);
   }
-  const double launch =
-      terms.layer_launch_s.value * stage.layers() * (shape.pieces ? kPiecesLaunch : 1.0);
+  const double layers = shape.kernels ? stage.launched_layers() : stage.layers();
+  const double launch = terms.layer_launch_s.value * layers * (shape.pieces ? kPiecesLaunch : 1.0);
   double gap = shape.pieces ? terms.graph_gap_s.value : terms.eager_gap_s.value;
   // Decodes without a graph wait for the host at least as long as with one.
   if (shape.load.chunks.chunks == 0) gap = std::max(gap, terms.graph_gap_s.value);

@@ -55,6 +55,9 @@ struct StepModelConfig {
   std::vector<std::uint32_t> captured_sizes;
   // Steps with prompts, of captured sizes, replay graphs of the work between attention layers.
   bool captures_pieces = true;
+  // The host launches layers kernel by kernel, so that layers of more kernels take longer
+  // (layer_launches.h). Other engines compile layers, of whatever kind, into few launches.
+  bool launches_kernels = false;
   // 0: the median prediction; otherwise one error for each class of operations and each term of
   // `terms` is drawn from this seed. Steps of a recorded model (step_profile.h) get one error
   // together instead, with prompts another than without; the errors of the classes come back as
@@ -136,8 +139,9 @@ class StepModel {
  private:
   struct Shape {
     StepLoad load;
-    bool graph = false;   // replayed whole
-    bool pieces = false;  // between attention layers
+    bool graph = false;    // replayed whole
+    bool pieces = false;   // between attention layers
+    bool kernels = false;  // launched one by one
     double compute_share = 0;
   };
 
@@ -169,6 +173,7 @@ class StepModel {
   std::vector<std::uint32_t> captured_rows_;  // by rows up to the largest captured size
   double ridge_rows_;
   bool captures_pieces_;
+  bool launches_kernels_;
   bool mean_context_;
   bool draws_errors_;
   ByOperation<double> errors_;  // standard normal variates

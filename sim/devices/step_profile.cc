@@ -75,7 +75,10 @@ void SetEngine(StepEngine engine, StepTerms& terms) {
       terms.layer_launch_s = {30e-6, 0.3};
       break;
     case StepEngine::kTrtllm:
-      terms.layer_launch_s = {0.6e-3, 0.3};
+      terms.layer_launch_s = {0.7e-3, 0.3};
+      break;
+    case StepEngine::kSglang:
+      terms.layer_launch_s = {0.9e-3, 0.3};
       break;
   }
 }
@@ -109,10 +112,10 @@ StepTerms StepTermsFor(std::string_view hardware, StepEngine engine, const StepP
   StepTerms terms = DocumentedStepTerms(hardware, engine);
   const bool is_gpu = terms.heat_factor.value > 0;
   const StepProfile elsewhere = is_gpu ? FittedElsewhere() : StepProfile{};
-  const bool launches_slowly = engine == StepEngine::kTrtllm;
-  const bool same_host = IsRecordedEngine(engine) || launches_slowly;
+  const bool launches_kernels = LaunchesKernels(engine);
+  const bool same_host = IsRecordedEngine(engine) || launches_kernels;
   for (const StepTermField& field : kStepTermFields) {
-    if (launches_slowly && field.value == &StepTerms::layer_launch_s) continue;
+    if (launches_kernels && field.value == &StepTerms::layer_launch_s) continue;
     const std::optional<StepTerm>& own = fitted.*field.fitted;
     const std::optional<StepTerm>& term = own ? own : elsewhere.*field.fitted;
     if (term && (same_host || !field.of_host)) terms.*field.value = *term;

@@ -37,7 +37,8 @@ struct StepTerms {
   StepTerm eager_gap_s{0.5e-3, 0.5};
   // The part of graph_gap_s that does not show after a step that took more than twice as long.
   StepTerm hidden_gap_s{0.5e-3, 0.3};
-  // The host launches the kernels of an eager layer in this time; the device cannot be faster.
+  // The host launches the kernels of an eager layer in this time; the device cannot be faster. Of
+  // kTrtllm and kSglang: of a layer of kDenseLayerLaunches (layer_launches.h).
   StepTerm layer_launch_s{60e-6, 0.3};
   // Host time before the device begins, which a step in flight hides.
   StepTerm host_s{1.0e-3, 0.5};
@@ -89,13 +90,19 @@ inline constexpr std::array<StepTermField, 11> kStepTermFields = {{
 // How an engine prepares steps on the host.
 enum class StepEngine : std::uint8_t {
   kFromPolicy,  // as the policy's own system does; without a policy, like kV1Async
-  kV1Async,     // the next step is prepared while the device works (vLLM V1 since 0.14, SGLang)
+  kV1Async,     // the next step is prepared while the device works (vLLM V1 since 0.14)
   kV1Sync,      // graphs and a lean host, one step at a time
   kV0,          // a slow host; prompts apart from decodes
   kTgis,        // no chunks, static shapes, a slow host
   kTwinserve,   // the executor of this program on a GPU (exec/cuda)
-  kTrtllm,      // like kV1Async, but graphs hold decodes alone, and prompts launch slowly
+  kTrtllm,      // like kV1Async, but graphs hold decodes alone, and prompts launch by kernels
+  kSglang,      // likewise
 };
+
+// True if the host launches the layers of prompts kernel by kernel, and graphs hold decodes alone.
+constexpr bool LaunchesKernels(StepEngine engine) {
+  return engine == StepEngine::kTrtllm || engine == StepEngine::kSglang;
+}
 
 // True if the engine is like the one whose steps were recorded: V1 with asynchronous scheduling.
 constexpr bool IsRecordedEngine(StepEngine engine) {
@@ -108,7 +115,7 @@ StepTerms DocumentedStepTerms(std::string_view hardware, StepEngine engine);
 
 // The documented terms with the terms of the profile laid over them. A GPU whose profile has none
 // gets the terms that were fitted to another kind of GPU, with wide spreads. Engines other than
-// kV1Async keep their own terms of the host; kTrtllm keeps only its layer_launch_s.
+// kV1Async keep their own terms of the host; kTrtllm and kSglang keep only their layer_launch_s.
 StepTerms StepTermsFor(std::string_view hardware, StepEngine engine, const StepProfile& fitted);
 
 // Defaults for the largest captured size.

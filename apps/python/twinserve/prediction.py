@@ -49,7 +49,8 @@ def predict_steps(table: Table, hardware: str, model: str, *, tensor: int = 1, p
     hardware  name of a data sheet ("h100-sxm") or a file
     model     name of a model ("llama-3-8b")
     tensor, pipeline  ranks of tensor parallelism, pipeline stages
-    engine    how the host prepares steps: v1_async, v1_sync, v0, tgis, twinserve or trtllm
+    engine    how the host prepares steps: v1_async, v1_sync, v0, tgis,
+              twinserve, trtllm or sglang
     profile   a folder that replaces the built-in profile of the device
 
     Returns the table with predicted_us, predicted_low_us and predicted_high_us, microseconds; low

@@ -2,10 +2,14 @@
 // tokens over experts. With expert parallelism, a rank holds its share of the experts, and `tokens`
 // are those of all ranks that route to it.
 //
-// Tables are of operation_kinds.h's moe_LIBRARY, one for each kernel: a server runs the fastest one
-// of its library for each number of tokens. A library without a table of the format takes the
-// fastest one of all others. Beyond them, and on devices without any, the closed form of
-// ExpertsWork counts. The older MoeModel serves profiles with moe.textproto alone.
+// Tables are of operation_kinds.h's moe_LIBRARY, one for each kernel. Benchmarks measured a kernel
+// where the library chooses it, so that of several kernels those count that were measured for the
+// same sizes; else those of other libraries (their shape was open to all, and the own kernels do
+// not do it); else those measured for the same division over ranks; else all; else all of others.
+// Among those that count, a server runs the fastest one for each number of tokens. Without any,
+// the closed form of ExpertsWork counts.
+//
+// MoeModel, the older one, serves profiles with moe.textproto alone.
 #pragma once
 
 #include <string_view>
@@ -28,7 +32,10 @@ class ExpertsModel {
  public:
   ExpertsModel(const HardwareSpec& hardware, const ExpertSizes& sizes, GemmFormat format,
                KernelLibrary library, const OperationProfile& profile = {},
-               ExpertLoad load = ExpertLoad::kTrained);
+               ExpertsKernel kernel = ExpertsKernel::kAny, ExpertLoad load = ExpertLoad::kTrained);
+
+  // Whether the profile has tables of the library's own kernels, of any format.
+  [[nodiscard]] static bool HasTables(KernelLibrary library, const OperationProfile& profile);
 
   // Both products and the activation. REQUIRES: tokens > 0.
   [[nodiscard]] Estimate operator()(double tokens) const;

@@ -8,4 +8,7 @@ namespace twin::sim {
 
 enum class KernelLibrary : std::uint8_t { kVllm, kSglang, kTrtllm };
 
+// Kernels of a mixture's experts that servers may be told to run. kAny: the fastest of the library.
+enum class ExpertsKernel : std::uint8_t { kAny, kCutlass, kDeepGemm, kTriton, kTrtllmGen };
+
 }  // namespace twin::sim

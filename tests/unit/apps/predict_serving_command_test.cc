@@ -132,6 +132,46 @@ TEST_F(PredictServingCommandTest, WritesTheExperimentOfEachRow) {
   EXPECT_THAT(resolved.out, HasSubstr("min: 400"));
 }
 
+TEST_F(PredictServingCommandTest, TheServerIsToldTheKernelsOfItsExperts) {
+  Write("in.csv",
+        "id,model,engine,version,device,isl,osl,concurrency,tp,server\n"
+        "a,deepseek-r1,trtllm,1.1.0,b200,8,5,2,8,moe_config.backend=TRTLLM\n"
+        "b,deepseek-r1,sglang,0.5.9,b200,8,5,2,8,moe-runner-backend=flashinfer_trtllm\n"
+        "c,deepseek-r1,trtllm,1.1.0,b200,8,5,2,8,moe_config.backend=WIDEEP\n");
+  ASSERT_EQ(
+      Run({"predict", "serving", "--in", "in.csv", "--out", "out.csv", "--experiments", "made"})
+          .exit_code,
+      0);
+  const auto resolved = [&](const std::string& name) {
+    return Run({"resolve", "made/" + name + ".textproto"}).out;
+  };
+  EXPECT_THAT(resolved("a"), HasSubstr("experts_kernel: trtllm_gen"));
+  EXPECT_THAT(resolved("a"), HasSubstr("library: trtllm"));
+  EXPECT_THAT(resolved("b"), HasSubstr("experts_kernel: trtllm_gen"));
+  EXPECT_THAT(resolved("b"), HasSubstr("library: sglang"));
+  EXPECT_THAT(resolved("c"), ::testing::Not(HasSubstr("experts_kernel: trtllm_gen")));
+}
+
+// The measurements of this release that have unpublished settings and dense models show one slot
+// less than users.
+TEST_F(PredictServingCommandTest, AnObservedSlotIsLost) {
+  const std::string header = "id,model,engine,version,device,isl,osl,concurrency,tp,max_seqs\n";
+  ASSERT_EQ(Predict(header + "a,llama-3.1-8b,trtllm,1.0.0rc3,h100-sxm,8,5,8,1,\n" +
+                        "b,llama-3.1-8b,trtllm,1.0.0rc3,h100-sxm,8,5,8,1,64\n" +
+                        "c,llama-3.1-8b,trtllm,1.1.0,h100-sxm,8,5,8,1,\n" +
+                        "d,qwen3-235b-a22b,trtllm,1.0.0rc3,h100-sxm,8,5,8,8,\n",
+                    {"--experiments", "made"})
+                .exit_code,
+            0);
+  const auto resolved = [&](const std::string& name) {
+    return Run({"resolve", "made/" + name + ".textproto"}).out;
+  };
+  EXPECT_THAT(resolved("a"), HasSubstr("max_batch_size: 7"));
+  EXPECT_THAT(resolved("b"), HasSubstr("max_batch_size: 64"));
+  EXPECT_THAT(resolved("c"), HasSubstr("max_batch_size: 2048"));
+  EXPECT_THAT(resolved("d"), HasSubstr("max_batch_size: 2048"));
+}
+
 TEST_F(PredictServingCommandTest, ATableWithoutItsColumnsIsOneError) {
   const CommandOutcome outcome = Predict("id,model\na,llama-3.1-8b\n");
   EXPECT_NE(outcome.exit_code, 0);

@@ -106,7 +106,7 @@ TEST(ServerPresetsTest, SglangChunksByDeviceMemoryAndCachesTokenByToken) {
   EXPECT_TRUE(policy.radix_cache);
   EXPECT_TRUE(policy.overlap);
   EXPECT_EQ(config.system.memory.block_size, 1);
-  EXPECT_EQ(config.cost.Get<sim::ProfileCostConfig>().engine, sim::StepEngine::kV1Async);
+  EXPECT_EQ(config.cost.Get<sim::ProfileCostConfig>().engine, sim::StepEngine::kSglang);
   const ExperimentConfig small =
       Parse("model: 'llama-3.1-8b' hardware: 'rtx-4090' server: 'sglang-0.5.23'");
   EXPECT_EQ(small.policy.Get<SglangConfig>().chunked_prefill_size, 2048);
@@ -286,6 +286,19 @@ TEST(ServerPresetsTest, TensorRtLlmReservesToTheOutputLimitInBlocksOf32) {
   const auto cost = config.cost.Get<sim::ProfileCostConfig>();
   EXPECT_EQ(cost.host_s, 0.0);
   EXPECT_EQ(cost.host_per_item_s, 0.0);
+}
+
+TEST(ServerPresetsTest, StepsAreOfTheServersOwnKernelsUnlessOthersAreAskedFor) {
+  const auto library = [](const std::string& server, const std::string& cost = "") {
+    return Parse("model: 'llama-3-8b' hardware: 'h100-sxm' server: '" + server + "'", cost)
+        .cost.Get<sim::ProfileCostConfig>()
+        .library;
+  };
+  EXPECT_EQ(library("vllm-0.33.0"), sim::KernelLibrary::kVllm);
+  EXPECT_EQ(library("sglang-0.5.23"), sim::KernelLibrary::kSglang);
+  EXPECT_EQ(library("trtllm-1.0.0"), sim::KernelLibrary::kTrtllm);
+  EXPECT_EQ(library("trtllm-1.0.0", "cost { profile { library: vllm } }"),
+            sim::KernelLibrary::kVllm);
 }
 
 TEST(ServerPresetsTest, EveryServerOfWhichNothingWasMeasuredSaysSo) {

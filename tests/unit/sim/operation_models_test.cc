@@ -65,6 +65,45 @@ TEST(ExpertsModelTest, WithoutATableTheWeightsOfTouchedExpertsAreRead) {
   EXPECT_NEAR(rank(64).seconds, model(64).seconds / 8, 4e-5);
 }
 
+// A table of experts in blocks of fp8 whose calls take `ratio` x their closed form.
+OperationTable TableOf(const std::string& kind, KernelLibrary library, const std::string& kernel,
+                       const std::vector<double>& shape, double ratio) {
+  return {.kind = kind,
+          .library = library,
+          .variant = "fp8_block power_law_1.01 " + kernel,
+          .rows = {PrintOperationRow({shape, {std::log(ratio)}}, {{1}, {1}, {64}})}};
+}
+
+// Two kernels of vLLM, one measured with divided experts, one with whole ones; SGLang's kernel was
+// measured with experts divided by four, which vLLM's were not.
+TEST(ExpertsModelTest, KernelsCountWhereTheyWereMeasured) {
+  const std::vector<double> divided = {7168, 2048, 8, 256, 2, 1};
+  const std::vector<double> whole = {7168, 2048, 8, 256, 1, 2};
+  const OperationProfile profile{
+      {{{1}, {1}, {64}}},
+      {TableOf("moe_vllm", KernelLibrary::kVllm, "triton", divided, 3),
+       TableOf("moe_vllm", KernelLibrary::kVllm, "cutlass", whole, 2),
+       TableOf("moe_sglang", KernelLibrary::kSglang, "trtllm", {7168, 2048, 8, 256, 4, 1}, 1.5)}};
+  const auto ratio = [&](const ExpertSizes& sizes, ExpertsKernel kernel) {
+    const ExpertsModel measured(IdealHardware(), sizes, GemmFormat::kFp8Block, KernelLibrary::kVllm,
+                                profile, kernel);
+    const ExpertsModel closed(IdealHardware(), sizes, GemmFormat::kFp8Block, KernelLibrary::kVllm);
+    return measured(64).seconds / closed(64).seconds;
+  };
+  const double per_character = 0.05;  // of the text that rows are stored as
+  EXPECT_NEAR(ratio({7168, 2048, 8, 256, 2, 1}, ExpertsKernel::kAny), 3, 3 * per_character);
+  EXPECT_NEAR(ratio({7168, 2048, 8, 256, 1, 2}, ExpertsKernel::kAny), 2, 2 * per_character);
+  EXPECT_NEAR(ratio({7168, 2048, 8, 256, 4, 1}, ExpertsKernel::kAny), 1.5, 1.5 * per_character);
+  // Another model's experts, divided by two.
+  EXPECT_NEAR(ratio({4096, 1536, 8, 128, 2, 1}, ExpertsKernel::kAny), 3, 3 * per_character);
+  // The server is told its kernel.
+  EXPECT_NEAR(ratio({7168, 2048, 8, 256, 2, 1}, ExpertsKernel::kCutlass), 2, 2 * per_character);
+  EXPECT_NEAR(ratio({7168, 2048, 8, 256, 2, 1}, ExpertsKernel::kTrtllmGen), 1.5,
+              1.5 * per_character);
+  // Nobody measured such a kernel.
+  EXPECT_NEAR(ratio({7168, 2048, 8, 256, 2, 1}, ExpertsKernel::kDeepGemm), 3, 3 * per_character);
+}
+
 TEST(LatentAttentionModelTest, WithoutATableTheClosedFormCounts) {
   const LatentAttentionModel model(IdealHardware(),
                                    {.sizes = kR1, .heads = 128, .cache_dtype = DType::kBf16},

@@ -1,0 +1,42 @@
+#include "sim/devices/layer_launches.h"
+
+#include <gtest/gtest.h>
+
+#include "core/model_names.h"
+
+namespace twin::sim {
+namespace {
+
+// Two norms, the products of queries, keys and values and of the output, rotary embedding, cache
+// write, attention, two products and an activation.
+TEST(LayerLaunchesTest, ADenseLayerIsTheUnit) {
+  const ModelSpec model = ModelPreset("llama-3-8b");
+  EXPECT_EQ(LayerLaunches(model, model), kDenseLayerLaunches);
+}
+
+TEST(LayerLaunchesTest, FormatsWithScalesOfTokensQuantiseEachProductsInput) {
+  ModelSpec model = ModelPreset("llama-3-8b");
+  model.weight_dtype = DType::kFp8;
+  EXPECT_EQ(LayerLaunches(model, model), 10);
+  model.weight_dtype = DType::kFp8Block;
+  EXPECT_EQ(LayerLaunches(model, model), 10 + 4);
+  model.formats.attention = DType::kBf16;
+  EXPECT_EQ(LayerLaunches(model, model), 10 + 2);
+}
+
+// Attention: 4 products and 6 kernels. Experts: router, 5 of routing, 2 products; shared experts: 2
+// products, activation, addition. In blocks of fp8, all products but the router's have a
+// quantisation.
+TEST(LayerLaunchesTest, LatentAttentionAndExpertsAreMoreThanTwiceADenseLayer) {
+  ModelSpec model = ModelPreset("deepseek-v3");
+  model.weight_dtype = DType::kBf16;
+  const LayerSpec& dense = model.groups.front().layer;
+  const LayerSpec& mixture = model.groups.back().layer;
+  EXPECT_EQ(LayerLaunches(model, dense), 2 + 10 + 3);
+  EXPECT_EQ(LayerLaunches(model, mixture), 2 + 10 + 8 + 4);
+  model.weight_dtype = DType::kFp8Block;
+  EXPECT_EQ(LayerLaunches(model, mixture), 24 + 4 + 2 + 2);
+}
+
+}  // namespace
+}  // namespace twin::sim
