@@ -8,17 +8,12 @@
 
 #include "core/check.h"
 #include "core/statistics.h"
-#include "core/time.h"
 
 namespace twin::run {
-namespace {
-
 double ShareOf(std::string_view statistic) {
   if (statistic == "p90") return 0.9;
   return statistic == "p99" ? 0.99 : 0.5;
 }
-
-}  // namespace
 
 std::optional<double> TpotMs(const BenchmarkRequest& request) {
   if (!request.ttft || !request.e2e || request.output_tokens < 2) return std::nullopt;
@@ -95,19 +90,22 @@ std::int64_t ClientMetrics::CountOf(std::string_view latency) const {
   return found == latencies_.end() ? 0 : found->requests;
 }
 
-MetricValues ThroughputOf(std::span<const BenchmarkRequest> requests) {
-  std::int64_t completed = 0;
-  TimePoint first = kTimeNever;
-  TimePoint last = kTimeZero;
+std::optional<ServingTime> ServingTimeOf(std::span<const BenchmarkRequest> requests) {
+  ServingTime time{.first = kTimeNever, .last = kTimeZero};
   for (const BenchmarkRequest& request : requests) {
     if (!request.completed) continue;
-    if (!request.e2e) return {};
-    ++completed;
-    first = std::min(first, request.sent);
-    last = std::max(last, request.sent + *request.e2e);
+    if (!request.e2e) return std::nullopt;
+    time.first = std::min(time.first, request.sent);
+    time.last = std::max(time.last, request.sent + *request.e2e);
   }
-  if (completed == 0 || last <= first) return {};
-  return {{kThroughput, static_cast<double>(completed) / Seconds(last - first)}};
+  return time.last > time.first ? std::optional(time) : std::nullopt;
+}
+
+MetricValues ThroughputOf(std::span<const BenchmarkRequest> requests) {
+  const std::optional<ServingTime> time = ServingTimeOf(requests);
+  if (!time) return {};
+  const auto completed = std::ranges::count(requests, true, &BenchmarkRequest::completed);
+  return {{kThroughput, static_cast<double>(completed) / Seconds(time->length())}};
 }
 
 bool CountsTokens(std::span<const BenchmarkRequest> requests) {

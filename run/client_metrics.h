@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/time.h"
 #include "traces/benchmark_run.h"
 
 namespace twin::run {
@@ -19,6 +20,9 @@ using MetricValues = std::map<std::string, double>;
 inline constexpr const char* kClientLatencies[] = {"ttft", "tpot", "itl", "e2el"};
 inline constexpr const char* kClientStatistics[] = {"mean", "p50", "p90", "p99"};
 inline constexpr const char* kThroughput = "request_throughput";
+
+// The share of requests below a quantile, such as 0.99 of "p99"; 0.5 of all other statistics.
+double ShareOf(std::string_view statistic);
 
 // The least number of requests from which a statement about the statistic ("mean", "p99") can have
 // a confidence of 95 %: the smallest n with max(q, 1 - q)^n <= 2.5 %, as an interval between order
@@ -55,6 +59,16 @@ class ClientMetrics {
   std::size_t requests_;
   std::vector<Latency> latencies_;
 };
+
+// The times of a run's first sending and last token.
+struct ServingTime {
+  TimePoint first;
+  TimePoint last;  // after `first`
+
+  [[nodiscard]] Duration length() const { return last - first; }
+};
+// nullopt if no request completed, or the end of one that did is not known.
+std::optional<ServingTime> ServingTimeOf(std::span<const BenchmarkRequest> requests);
 
 // Completed requests per second from the first sending to the last token; an empty map without
 // these times.

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +17,7 @@
 #include "core/input_error.h"
 #include "traces/benchmark_readers.h"
 #include "traces/json_fields.h"
+#include "traces/metric_snapshots.h"
 
 namespace twin {
 namespace {
@@ -76,6 +79,15 @@ void OrderBySending(BenchmarkRun& run) {
   for (BenchmarkRequest& request : run.requests) request.sent -= begin;
 }
 
+// A conversation of a single request is none.
+void KeepConversations(BenchmarkRun& run) {
+  std::map<std::uint64_t, int> turns;
+  for (const BenchmarkRequest& request : run.requests) ++turns[request.session];
+  for (BenchmarkRequest& request : run.requests) {
+    if (turns[request.session] == 1) request.session = 0;
+  }
+}
+
 void RequireAnswers(const std::string& path, const BenchmarkRun& run) {
   if (run.requests.empty() && !run.totals.empty()) return;
   if (std::ranges::any_of(run.requests, &BenchmarkRequest::completed)) return;
@@ -98,6 +110,11 @@ std::vector<BenchmarkRun> ReadBenchmarkRuns(const std::string& path) {
   LineReader lines(path);
   std::string_view line;
   if (!lines.Next(line)) lines.Refuse(fmt::format("is empty; allowed: {}", kKnownFiles));
+  if (IsMetricSnapshot(line)) {
+    lines.Refuse(
+        "is a snapshot of /metrics; allowed: two, before and after the run, with `validate "
+        "--measured BEFORE AFTER`");
+  }
   const std::size_t begin = line.find_first_not_of(" \t");
   const bool json = begin != std::string_view::npos && (line[begin] == '{' || line[begin] == '[');
   std::vector<BenchmarkRun> runs;
@@ -111,6 +128,7 @@ std::vector<BenchmarkRun> ReadBenchmarkRuns(const std::string& path) {
     runs[i].name = runs.size() == 1 ? name : fmt::format("{} #{}", name, i + 1);
     RequireAnswers(path, runs[i]);
     OrderBySending(runs[i]);
+    KeepConversations(runs[i]);
   }
   return runs;
 }

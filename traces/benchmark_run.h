@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "traces/bucket_histogram.h"
 
 namespace twin {
 
@@ -21,6 +22,7 @@ struct BenchmarkRequest {
   std::optional<Duration> ttft{};  // until its first token
   std::optional<Duration> e2e{};   // until its last token
   std::vector<Duration> gaps{};    // between its tokens, or between chunks of tokens
+  std::uint64_t session = 0;       // the turns of one conversation share it; 0: none
 
   bool operator==(const BenchmarkRequest&) const = default;
 };
@@ -36,6 +38,9 @@ struct ServerFact {
 };
 inline constexpr const char* kFactKvBlocks = "KV blocks";
 inline constexpr const char* kFactKvTokens = "KV tokens";
+// Lengths among BenchmarkRun::histograms.
+inline constexpr const char* kPromptHistogram = "prompt_tokens";
+inline constexpr const char* kOutputHistogram = "output_tokens";
 
 struct BenchmarkRun {
   std::string name;    // the file's name, with a number if the file holds several runs
@@ -51,6 +56,9 @@ struct BenchmarkRun {
   // Numbers of the run as a whole, by their keys in summary.json (mean_ttft_ms), and
   // total_input_tokens, total_output_tokens, completed, failed.
   std::map<std::string, double> totals;
+  // In a run of totals: latencies in ms by their names ("ttft"), and lengths.
+  std::map<std::string, BucketHistogram> histograms{};
+  std::vector<std::string> notes{};  // what else the file says of the run, a sentence each
 
   [[nodiscard]] std::int64_t failed() const;
 };

@@ -16,6 +16,7 @@
 #include "core/number_text.h"
 #include "traces/benchmark_readers.h"
 #include "traces/json_fields.h"
+#include "traces/session_numbers.h"
 #include "traces/trace_limits.h"
 #include "traces/words.h"
 
@@ -112,7 +113,7 @@ void ReadLatencies(const LogRow& row, const std::optional<Duration>& sent,
   if (!request.e2e) request.e2e = after(FindTime(row, {"last", "end"}));
 }
 
-void AddRow(const LogRow& row, BenchmarkRun& run) {
+void AddRow(const LogRow& row, SessionNumbers& sessions, BenchmarkRun& run) {
   BenchmarkRequest request;
   const std::optional<Duration> sent = FindTime(row, {"send", "arrival", "start"});
   if (run.requests.empty()) run.has_times = sent.has_value();
@@ -130,6 +131,9 @@ void AddRow(const LogRow& row, BenchmarkRun& run) {
     }
     if (request.completed) ReadLatencies(row, sent, request);
   }
+  std::string_view name;
+  const auto session = FindFirst(row, {"conversation_id", "session_id", "session"}, name);
+  if (session && *session != "0") request.session = sessions.Of(*session, false);
   run.requests.push_back(std::move(request));
 }
 
@@ -138,6 +142,7 @@ void AddRow(const LogRow& row, BenchmarkRun& run) {
 BenchmarkRun ReadRequestObjects(const Json& rows, const LineReader& lines) {
   BenchmarkRun run;
   run.format = "request log";
+  SessionNumbers sessions;
   for (const Json& object : rows) {
     const JsonRequestFields fields(object, lines);
     const auto find = [&](std::string_view name) -> std::optional<std::string> {
@@ -146,7 +151,7 @@ BenchmarkRun ReadRequestObjects(const Json& rows, const LineReader& lines) {
       std::string text = value->is_string() ? value->get<std::string>() : value->dump();
       return MeansNothing(text) ? std::nullopt : std::optional(std::move(text));
     };
-    AddRow({find, lines}, run);
+    AddRow({find, lines}, sessions, run);
   }
   return run;
 }
@@ -154,6 +159,7 @@ BenchmarkRun ReadRequestObjects(const Json& rows, const LineReader& lines) {
 BenchmarkRun ReadRequestTable(const std::string& path) {
   BenchmarkRun run;
   run.format = "request log";
+  SessionNumbers sessions;
   CsvTable table(path);
   if (std::ranges::none_of(kPromptNames, [&](auto name) { return table.Has(name); })) {
     table.lines().Refuse(
@@ -165,7 +171,7 @@ BenchmarkRun ReadRequestTable(const std::string& path) {
       if (!table.Has(name) || MeansNothing(table.Text(name))) return std::nullopt;
       return std::string(table.Text(name));
     };
-    AddRow({find, table.lines()}, run);
+    AddRow({find, table.lines()}, sessions, run);
   }
   if (run.requests.empty()) table.lines().Refuse(fmt::format("no row; allowed: {}", kLogColumns));
   return run;

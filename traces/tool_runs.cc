@@ -15,6 +15,7 @@
 #include "traces/benchmark_readers.h"
 #include "traces/json_fields.h"
 #include "traces/report_paths.h"
+#include "traces/session_numbers.h"
 
 namespace twin {
 namespace {
@@ -45,6 +46,15 @@ void AddModel(const JsonRequestFields& fields, std::initializer_list<const char*
     if (value != nullptr && value->is_array() && !value->empty()) value = &value->front();
     if (value != nullptr && value->is_string()) return AddFact("model", *value, path, run);
   }
+}
+
+// One conversation of its data set can be sent several times, each with an id of its own in newer
+// releases.
+std::uint64_t AiPerfSession(const JsonRequestFields& fields, SessionNumbers& sessions) {
+  constexpr std::string_view kIds[] = {"metadata.x_correlation_id", "metadata.conversation_id"};
+  const Json* const id = fields.Find(FirstPresent(fields, kIds));
+  if (id == nullptr) return 0;
+  return sessions.Of(id->dump(), IsValue(fields.Find("metadata.turn_index"), 0));
 }
 
 BenchmarkRequest ReadAiPerfRecord(const JsonRequestFields& fields) {
@@ -141,10 +151,12 @@ BenchmarkRun ReadAiPerfRecords(const Json& records, const Json& summary, const L
   BenchmarkRun run;
   run.format = "AIPerf";
   run.has_times = true;
+  SessionNumbers sessions;
   for (const Json& record : records) {
     const JsonRequestFields fields(record, lines);
     if (IsValue(fields.Find("metadata.benchmark_phase"), "warmup")) continue;
     run.requests.push_back(ReadAiPerfRecord(fields));
+    run.requests.back().session = AiPerfSession(fields, sessions);
     RequireForward(run.requests.back(), lines);
   }
   const JsonRequestFields fields(summary, lines);

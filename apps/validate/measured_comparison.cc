@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "apps/validate/simulated_clients.h"
@@ -75,6 +78,7 @@ class Comparer {
     Measure();
     Simulate();
     AddErrors();
+    AddConversations();
     AddWaitingReading();
     AddEffects();
     Explain();
@@ -89,6 +93,7 @@ class Comparer {
 
  private:
   void Measure();
+  void MeasureTotals();
   void Simulate();
   void AddErrors();
   void AddWaitingReading();
@@ -99,12 +104,17 @@ class Comparer {
   void ExplainByFact(const MetricError& error);
   void AddAssumptions();
   void AddAdvice();
+  void AddConversations();
+  [[nodiscard]] bool SharesContent() const {
+    return std::ranges::any_of(completed_, [](const auto& one) { return one.session != 0; });
+  }
   // The variance of ln(simulated / measured): the sum of the parts that are known. One draw of the
   // arrivals was measured, and their mean is that of all draws.
   [[nodiscard]] double LogVariance(const std::string& metric) const {
     const auto sampling = sampling_.find(metric);
     const auto arrivals = arrivals_.find(metric);
     double variance = std::numeric_limits<double>::quiet_NaN();
+    if (ranges_.contains(metric)) variance = 0;  // the range holds the chance of the measured run
     if (sampling != sampling_.end()) variance = sampling->second;
     if (arrivals != arrivals_.end()) {
       const double of_draws = arrivals->second * (1 + 1.0 / load_.replay.draws);
@@ -130,6 +140,7 @@ class Comparer {
   std::vector<BenchmarkRequest> completed_;  // of the measured run
   run::ClientMetrics measured_;
   run::MetricValues measured_values_;
+  std::map<std::string, QuantileRange> ranges_;  // of the measured quantiles that buckets give
   SimulatedClients base_;  // the median prediction, with the first draw of the arrivals
   run::MetricValues simulated_values_;
   bool paired_ = false;
@@ -141,16 +152,37 @@ class Comparer {
   MeasuredComparison result_;
 };
 
-void Comparer::Measure() {
-  if (run_.requests.empty()) {
-    measured_values_ = run_.totals;
-    // Percentiles of requests of one length say nothing about the run's.
-    std::erase_if(measured_values_, [](const auto& entry) {
-      return StatisticOf(entry.first) != "mean" && entry.first != run::kThroughput;
-    });
+void Comparer::MeasureTotals() {
+  measured_values_ = run_.totals;
+  std::erase_if(measured_values_, [](const auto& entry) {
+    return StatisticOf(entry.first) != "mean" && entry.first != run::kThroughput;
+  });
+  if (!HasLengthHistograms(run_)) {  // percentiles of requests of one length say nothing
     result_.notes.emplace_back(
         "the file holds totals alone: too little to judge percentiles, and no interval; means of "
         "requests of the mean length are compared");
+    return;
+  }
+  for (const char* latency : run::kClientLatencies) {
+    const auto found = run_.histograms.find(latency);
+    if (found == run_.histograms.end() || found->second.buckets.empty()) continue;
+    for (const char* statistic : {"p50", "p90", "p99"}) {
+      const QuantileRange range = found->second.Quantile(run::ShareOf(statistic));
+      const std::string metric = fmt::format("{}_{}_ms", statistic, latency);
+      ranges_[metric] = range;
+      measured_values_[metric] = range.middle;
+    }
+  }
+  result_.notes.emplace_back(
+      "the snapshots hold histograms alone: percentiles are known to the width of a bucket; they "
+      "cannot tell when requests were sent, which prompt had which answer, and how much the run's "
+      "means would differ if it were repeated");
+}
+
+void Comparer::Measure() {
+  result_.notes = run_.notes;
+  if (run_.requests.empty()) {
+    MeasureTotals();
   } else {
     measured_values_ = measured_.Values();
     if (run_.has_times) measured_values_.merge(run::ThroughputOf(completed_));
@@ -209,6 +241,10 @@ void Comparer::Simulate() {
       const LogVariances alone = ResampledVariances(measured_, nullptr, completed_.size());
       for (const auto& [metric, variance] : alone) sampling_.try_emplace(metric, variance);
     }
+    const std::span<const BenchmarkRequest> paired = base_.requests;
+    if (const auto variance = ThroughputVariance(completed_, paired_ ? paired : paired.first(0))) {
+      sampling_[run::kThroughput] = *variance;
+    }
   }
   if (base_.lost > 0) {
     result_.notes.push_back(
@@ -224,15 +260,18 @@ void Comparer::AddErrors() {
     const auto simulated = simulated_values_.find(metric);
     if (measured == measured_values_.end() || simulated == simulated_values_.end()) return;
     if (!(measured->second > 0) || !(simulated->second > 0)) return;
-    const std::int64_t requests =
-        metric == run::kThroughput ? static_cast<std::int64_t>(completed_.size())
-        : run_.requests.empty()    ? std::llround(run_.totals.at("completed"))
-                                   : measured_.CountOf(LatencyOf(metric));
-    result_.errors.push_back({.metric = metric,
-                              .measured = measured->second,
-                              .simulated = simulated->second,
-                              .requests = requests,
-                              .log_sd = std::sqrt(LogVariance(metric))});
+    const std::int64_t requests = run_.requests.empty() ? std::llround(run_.totals.at("completed"))
+                                  : metric == run::kThroughput
+                                      ? static_cast<std::int64_t>(completed_.size())
+                                      : measured_.CountOf(LatencyOf(metric));
+    const auto range = ranges_.find(metric);
+    result_.errors.push_back(
+        {.metric = metric,
+         .measured = measured->second,
+         .simulated = simulated->second,
+         .requests = requests,
+         .log_sd = std::sqrt(LogVariance(metric)),
+         .range = range == ranges_.end() ? std::nullopt : std::optional(range->second)});
   };
   for (const char* latency : run::kClientLatencies) {
     for (const char* statistic : run::kClientStatistics)
@@ -243,6 +282,35 @@ void Comparer::AddErrors() {
   throw InputError(InputError::Kind::kData, run_.name,
                    "has no latency and no throughput to compare; allowed: a file with times of "
                    "tokens, as with --save-detailed");
+}
+
+// A turn that is sent at its recorded time does not wait for a simulated answer that comes later
+// than the measured one.
+void Comparer::AddConversations() {
+  std::map<std::uint64_t, std::optional<TimePoint>> ends;  // of the latest simulated answers
+  std::int64_t turns = 0;
+  std::int64_t early = 0;
+  for (std::size_t i = 0; i < completed_.size(); ++i) {
+    if (completed_[i].session == 0) continue;
+    ++turns;
+    if (!paired_) continue;
+    std::optional<TimePoint>& end = ends[completed_[i].session];
+    const BenchmarkRequest& simulated = base_.requests[i];
+    if (end && simulated.sent < *end) ++early;
+    if (simulated.e2e) end = simulated.sent + *simulated.e2e;
+  }
+  if (turns == 0) return;
+  std::string text = fmt::format(
+      "{} requests are turns of conversations; prompts long enough to repeat what was said share "
+      "it with the turn before",
+      turns);
+  if (early > 0) {
+    text += fmt::format(
+        "; {} of them are sent at their recorded times before the simulated answer "
+        "to the turn before has ended",
+        early);
+  }
+  result_.notes.push_back(text);
 }
 
 void Comparer::AddWaitingReading() {
@@ -366,7 +434,9 @@ void Comparer::AddAssumptions() {
       fmt::format("sequences a step: {}", limit(traits.sequences_per_step_max)),
       fmt::format("longest request: {}", deployment_.context_tokens_max),
       fmt::format("prefix cache: {}", traits.caches_prefixes || traits.keeps_prefix_tree
-                                          ? "on, but no prompt is known to be shared"
+                                          ? SharesContent()
+                                                ? "on; turns share what was said"
+                                                : "on, but no prompt is known to be shared"
                                           : "off"),
       fmt::format("KV blocks: {}{}", deployment_.capacity.blocks,
                   system_.kv_blocks_known ? "" : " by the memory rule of the server"),
@@ -392,9 +462,11 @@ void Comparer::AddAdvice() {
         "the KV blocks of the server's start log: --metadata num_gpu_blocks=N "
         "(vLLM bench), or --set system.memory.blocks_override=N here");
   }
-  advice.emplace_back(
-      "`curl SERVER/metrics` before and after the run: queue, prefill and decode "
-      "times, preemptions, prefix hits");
+  if (run_.histograms.empty()) {
+    advice.emplace_back(
+        "`curl SERVER/metrics` before and after the run: preemptions, prefix hits, and the "
+        "server's own times, which `validate --measured BEFORE AFTER` compares");
+  }
   if (!completed_.empty() &&
       static_cast<std::int64_t>(completed_.size()) < run::RequestsNeeded("p99")) {
     advice.push_back(

@@ -15,6 +15,7 @@ namespace {
 constexpr double kStandardErrors = 1.96;  // of an interval of 95 %
 constexpr int kResamplings = 200;
 constexpr double kBlockShare = 0.05;
+constexpr std::size_t kTimeShares = 100;
 
 // Weights of one resampling of `requests` requests in blocks.
 std::vector<std::uint32_t> DrawWeights(std::size_t requests, Random& random) {
@@ -36,21 +37,43 @@ void ForEachResampling(std::size_t requests, Visit visit) {
   for (int i = 0; i < kResamplings; ++i) visit(DrawWeights(requests, random));
 }
 
+// Requests whose last token came in each share of the time from the first sending to the last
+// token; empty without these times.
+std::vector<std::uint32_t> EndedByTime(std::span<const BenchmarkRequest> requests) {
+  const std::optional<run::ServingTime> time = run::ServingTimeOf(requests);
+  if (!time) return {};
+  std::vector<std::uint32_t> ended(kTimeShares, 0);
+  for (const BenchmarkRequest& request : requests) {
+    if (!request.completed) continue;
+    const Duration after = request.sent + *request.e2e - time->first;
+    const auto share =
+        static_cast<std::size_t>(kTimeShares * (Seconds(after) / Seconds(time->length())));
+    ++ended[std::min(share, kTimeShares - 1)];
+  }
+  return ended;
+}
+
+double WeightedSum(const std::vector<std::uint32_t>& counts,
+                   const std::vector<std::uint32_t>& weights) {
+  double sum = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) sum += double{1} * counts[i] * weights[i];
+  return sum;
+}
+
 }  // namespace
 
 double MetricError::low_percent() const {
-  return 100 * (simulated / measured * std::exp(-kStandardErrors * log_sd) - 1);
+  const double most = range ? range->up_to : measured;
+  return 100 * (simulated / most * std::exp(-kStandardErrors * log_sd) - 1);
 }
 
 double MetricError::high_percent() const {
-  return 100 * (simulated / measured * std::exp(kStandardErrors * log_sd) - 1);
+  const double least = range ? range->above : measured;
+  return 100 * (simulated / least * std::exp(kStandardErrors * log_sd) - 1);
 }
 
 ErrorVerdict MetricError::verdict() const {
-  const std::string_view statistic = StatisticOf(metric);
-  if (!statistic.empty() && requests < run::RequestsNeeded(statistic)) {
-    return ErrorVerdict::kTooFewRequests;
-  }
+  if (requests < run::RequestsNeeded(StatisticOf(metric))) return ErrorVerdict::kTooFewRequests;
   if (!std::isfinite(log_sd)) return ErrorVerdict::kNoInterval;
   // Both are of the same doubles: rounding is no difference.
   constexpr double kRounding = 1e-6;
@@ -61,9 +84,9 @@ ErrorVerdict MetricError::verdict() const {
 std::string MetricError::text() const {
   switch (verdict()) {
     case ErrorVerdict::kAgrees:
-      return "agrees";
+      return "agrees" + RangeText();
     case ErrorVerdict::kOff:
-      return "off";
+      return "off" + RangeText();
     case ErrorVerdict::kTooFewRequests:
       return fmt::format("too few requests ({} of {})", requests,
                          run::RequestsNeeded(StatisticOf(metric)));
@@ -71,6 +94,11 @@ std::string MetricError::text() const {
       return "no interval";
   }
   return "";
+}
+
+std::string MetricError::RangeText() const {
+  if (!range) return "";
+  return fmt::format(" (measured in {:.4g} to {:.4g})", range->above, range->up_to);
 }
 
 LogVariances ResampledVariances(const run::ClientMetrics& measured,
@@ -88,6 +116,21 @@ LogVariances ResampledVariances(const run::ClientMetrics& measured,
     ratios.push_back(std::move(ratio));
   });
   return VariancesOver(ratios);
+}
+
+std::optional<double> ThroughputVariance(std::span<const BenchmarkRequest> measured,
+                                         std::span<const BenchmarkRequest> simulated) {
+  const std::vector<std::uint32_t> of_measured = EndedByTime(measured);
+  const std::vector<std::uint32_t> of_simulated = EndedByTime(simulated);
+  if (of_measured.empty() || (of_simulated.empty() && !simulated.empty())) return std::nullopt;
+  std::vector<double> logarithms;
+  ForEachResampling(kTimeShares, [&](const std::vector<std::uint32_t>& weights) {
+    const double rate = WeightedSum(of_measured, weights);
+    logarithms.push_back(simulated.empty() ? std::log(rate)
+                                           : std::log(WeightedSum(of_simulated, weights) / rate));
+  });
+  const double variance = SampleVariance(logarithms);
+  return std::isfinite(variance) ? std::optional(variance) : std::nullopt;
 }
 
 LogVariances VariancesOver(const std::vector<run::MetricValues>& draws) {

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +32,9 @@ struct MetricError {
   double simulated = 0;
   std::int64_t requests = 0;  // of the measured run
   double log_sd = std::numeric_limits<double>::quiet_NaN();
+  // The buckets of a quantile that nothing else tells; `measured` is then its middle, and `log_sd`
+  // holds what is added to the width of the range.
+  std::optional<QuantileRange> range{};
 
   [[nodiscard]] double percent() const { return 100 * (simulated / measured - 1); }
   // The ends of the interval of 95 %. REQUIRES: has_interval().
@@ -39,8 +44,12 @@ struct MetricError {
   [[nodiscard]] bool has_interval() const {
     return verdict() == ErrorVerdict::kAgrees || verdict() == ErrorVerdict::kOff;
   }
-  // "agrees", "off", "too few requests (3 of 368)", "no interval".
+  // "agrees", "off", "too few requests (3 of 368)", "no interval"; of a range "agrees (measured in
+  // 50 to 100)".
   [[nodiscard]] std::string text() const;
+
+ private:
+  [[nodiscard]] std::string RangeText() const;
 };
 
 // Variances of a logarithm by metric; metrics without one are left out.
@@ -51,6 +60,12 @@ using LogVariances = run::MetricValues;
 // run, because requests of one queue depend on each other. REQUIRES: equal numbers of requests.
 LogVariances ResampledVariances(const run::ClientMetrics& measured,
                                 const run::ClientMetrics* simulated, std::size_t requests);
+
+// The variance of the logarithm of the throughput, as above: blocks are 5 % of the time from the
+// first sending to the last token, and hold the requests that ended in it; blocks of both runs, if
+// `simulated` has requests, come from the same share of their times. nullopt if it is not known.
+std::optional<double> ThroughputVariance(std::span<const BenchmarkRequest> measured,
+                                         std::span<const BenchmarkRequest> simulated);
 
 // Variances of the logarithms over draws. REQUIRES: at least two.
 LogVariances VariancesOver(const std::vector<run::MetricValues>& draws);

@@ -3,14 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <tuple>
 #include <utility>
 
+#include "core/hash.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
+#include "core/random.h"
 #include "core/traced_request.h"
 #include "traces/trace_writer.h"
 
@@ -19,12 +24,66 @@ namespace {
 
 constexpr int kArrivalDraws = 20;
 
-// Lengths: those of the file, or where it holds totals alone, their means.
+constexpr std::int32_t kChunkTokens = 16;  // of shared content: the usual size of KV blocks
+
+template <class T>
+void Shuffle(std::vector<T>& values, Random& random) {
+  for (std::size_t i = values.size(); i > 1; --i) {
+    const auto other =
+        static_cast<std::size_t>(random.UniformInt(0, static_cast<std::int64_t>(i) - 1));
+    std::swap(values[i - 1], values[other]);
+  }
+}
+
+// As many requests as both histograms count.
+std::vector<BenchmarkRequest> DrawnRequests(const BenchmarkRun& run) {
+  std::vector<std::int32_t> prompts = CountsOf(run.histograms.at(kPromptHistogram));
+  std::vector<std::int32_t> outputs = CountsOf(run.histograms.at(kOutputHistogram));
+  Random random(prompts.size(), "pairs of lengths");
+  Shuffle(prompts, random);
+  Shuffle(outputs, random);
+  std::vector<BenchmarkRequest> requests(std::min(prompts.size(), outputs.size()));
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].prompt_tokens = prompts[i];
+    requests[i].output_tokens = outputs[i];
+    requests[i].completed = true;
+  }
+  return requests;
+}
+
+// Names what the turns of conversations share. A turn whose prompt is too short to repeat all that
+// was said begins anew.
+class Conversations {
+ public:
+  void NameContent(std::uint64_t session, TracedRequest& request) {
+    if (session == 0) return;
+    Content& content = contents_[session];
+    if (request.prompt_tokens < content.tokens) ++content.beginnings;
+    content.tokens = request.prompt_tokens + request.output_tokens;
+    const std::uint64_t name = MixWords(session, content.beginnings);
+    request.session = session;
+    for (std::int32_t i = 0; i < content.tokens / kChunkTokens; ++i) {
+      request.prefix_chunks.push_back(MixWords(name, static_cast<std::uint64_t>(i)));
+    }
+    if (!request.prefix_chunks.empty()) request.prefix_chunk_tokens = kChunkTokens;
+  }
+
+ private:
+  struct Content {
+    std::int32_t tokens = 0;  // of the latest turn, with its answer
+    std::uint64_t beginnings = 0;
+  };
+  std::map<std::uint64_t, Content> contents_;
+};
+
+// Lengths: those of the file, or where it holds totals alone, those of its histograms, or their
+// means.
 void SetLengths(const BenchmarkRun& run, const std::filesystem::path& file, Replay& replay) {
   const auto set = [&](const std::string& field, const std::string& value) {
     replay.changes.push_back(fmt::format("workload.{}={}", field, value));
   };
-  if (!run.requests.empty()) {
+  if (!run.requests.empty() || HasLengthHistograms(run)) {
+    if (run.requests.empty()) replay.text += "; lengths by the histograms, in random pairs";
     set("trace.path", std::filesystem::absolute(file).lexically_normal().string());
     set("trace.format", "twin");
     return;
@@ -81,6 +140,14 @@ Replay DrawnLoad(const BenchmarkRun& run, const std::string& where) {
 
 }  // namespace
 
+bool HasLengthHistograms(const BenchmarkRun& run) {
+  return std::ranges::all_of(
+      std::to_array({kPromptHistogram, kOutputHistogram}), [&](const char* key) {
+        const auto found = run.histograms.find(key);
+        return found != run.histograms.end() && !found->second.buckets.empty();
+      });
+}
+
 std::vector<BenchmarkRequest> CompletedOf(std::span<const BenchmarkRequest> requests) {
   std::vector<BenchmarkRequest> completed;
   std::ranges::copy_if(requests, std::back_inserter(completed), &BenchmarkRequest::completed);
@@ -110,15 +177,19 @@ MeasuredLoad PlanLoad(const BenchmarkRun& run, const std::filesystem::path& file
 }
 
 void WriteLoad(const BenchmarkRun& run, const std::filesystem::path& file) {
-  if (run.requests.empty()) return;
+  if (run.requests.empty() && !HasLengthHistograms(run)) return;
+  const std::vector<BenchmarkRequest> requests = run.requests.empty() ? DrawnRequests(run)
+                                                 : run.has_times      ? CompletedOf(run.requests)
+                                                                      : run.requests;
   TraceWriter writer(file.string(), run.has_times);
-  for (const BenchmarkRequest& measured :
-       run.has_times ? CompletedOf(run.requests) : run.requests) {
+  Conversations conversations;
+  for (const BenchmarkRequest& measured : requests) {
     if (!measured.completed) continue;
     TracedRequest request;
     request.arrival = measured.sent;
     request.prompt_tokens = measured.prompt_tokens;
     request.output_tokens = request.max_output_tokens = measured.output_tokens;
+    conversations.NameContent(measured.session, request);
     writer.Write(request);
   }
   writer.Commit();

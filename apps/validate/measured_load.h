@@ -28,12 +28,17 @@ struct MeasuredLoad {
 // The completed requests, in order of sending, equal times by their lengths.
 std::vector<BenchmarkRequest> CompletedOf(std::span<const BenchmarkRequest> requests);
 
+// Whether the lengths of a run of totals are those that its histograms count.
+bool HasLengthHistograms(const BenchmarkRun& run);
+
 // Plans the load, whose requests will be in `file` (WriteLoad). `where` comes first in errors.
 // Throws InputError (data) for a run with neither times nor a rate nor a limit.
 MeasuredLoad PlanLoad(const BenchmarkRun& run, const std::filesystem::path& file,
                       const std::string& where);
 
-// Writes the completed requests as a trace. A run of totals alone has none, and no file.
+// Writes the completed requests as a trace. Turns of a conversation share the content of what came
+// before, if their prompts are long enough to repeat it. A run of totals gives requests with the
+// lengths that its histograms count, in random pairs of prompt and output, or without them no file.
 void WriteLoad(const BenchmarkRun& run, const std::filesystem::path& file);
 
 }  // namespace twin::apps

@@ -33,6 +33,7 @@ std::optional<double> ChangePercent(const SummaryValue* first, const SummaryValu
 
 std::string ChangeText(const std::optional<double>& percent) {
   if (!percent) return "-";
+  if (std::abs(*percent) < 0.05) return "+0.0%";  // without the sign of what was rounded
   return std::abs(*percent) < 999.95 ? fmt::format("{:+.1f}%", *percent)
                                      : fmt::format("{:+.0f}%", *percent);
 }

@@ -19,11 +19,20 @@ bool IsDigit(char letter) { return std::isdigit(static_cast<unsigned char>(lette
 
 bool IsWordLetter(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) != 0; }
 
+bool IsControl(char letter) { return static_cast<unsigned char>(letter) < ' '; }
+
+// A zero has no sign, whatever was rounded to it.
+std::string WithoutSignOfZero(std::string number) {
+  const bool zero = number.find_first_of("123456789") == std::string::npos;
+  if (zero && number.starts_with('-')) number.erase(0, 1);
+  return number;
+}
+
 // `value` with `decimals` digits after the point; below 0, rounded to tens, hundreds, ...
 std::string Rounded(double value, int decimals) {
-  if (decimals >= 0) return fmt::format("{:.{}f}", value, decimals);
+  if (decimals >= 0) return WithoutSignOfZero(fmt::format("{:.{}f}", value, decimals));
   const double unit = std::pow(10, -decimals);
-  return fmt::format("{:.0f}", std::round(value / unit) * unit);
+  return WithoutSignOfZero(fmt::format("{:.0f}", std::round(value / unit) * unit));
 }
 
 // Letters of UTF-8: bytes that continue no letter.
@@ -36,9 +45,18 @@ std::string Padding(std::string_view text, std::size_t width) {
   return std::string(width - std::min(width, WidthOf(text)), ' ');
 }
 
+// A quote opens what follows at the beginning of a word, and closes elsewhere.
+std::string_view LatexQuote(std::string_view before) {
+  constexpr std::string_view kBeforeWords = " ([{";
+  const bool opens = before.empty() || IsControl(before.back()) ||
+                     kBeforeWords.find(before.back()) != std::string_view::npos;
+  return opens ? "``" : "''";
+}
+
 std::string LatexWords(std::string_view words) {
   std::string escaped;
-  for (const char letter : words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const char letter = words[i];
     switch (letter) {
       case '%':
       case '_':
@@ -52,6 +70,9 @@ std::string LatexWords(std::string_view words) {
       case '[':  // at the beginning of a row, an argument of the row before it
       case '*':
         escaped.append({'{', letter, '}'});
+        break;
+      case '"':
+        escaped += LatexQuote(words.substr(0, i));
         break;
       case '\\':
         escaped += "\\textbackslash{}";
@@ -72,7 +93,7 @@ std::string LatexWords(std::string_view words) {
         escaped += "\\textbar{}";
         break;
       default:
-        escaped += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
+        escaped += IsControl(letter) ? ' ' : letter;
     }
   }
   return escaped;
@@ -135,7 +156,7 @@ std::string MarkdownWords(std::string_view words) {
     if (kMarkup.find(letter) != std::string_view::npos || (letter == '_' && !inner)) {
       escaped += '\\';
     }
-    escaped += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
+    escaped += IsControl(letter) ? ' ' : letter;
   }
   return escaped;
 }
@@ -208,6 +229,7 @@ TableCell TableCell::Number(std::string text) {
 
 std::string NumberText(double value) {
   if (!std::isfinite(value)) return std::string(kUndefined);
+  if (value == 0) return "0";
   return std::abs(value) < 9999.5 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
 }
 
@@ -255,15 +277,17 @@ void WriteTable(std::ostream& out, const Table& table, TableFormat format) {
 }
 
 void WriteRemark(std::ostream& out, std::string_view sentence, TableFormat format) {
+  std::string line(sentence);
+  std::ranges::replace_if(line, IsControl, ' ');
   switch (format) {
     case TableFormat::kText:
-      out << sentence << '\n';
+      out << line << '\n';
       return;
     case TableFormat::kMarkdown:
-      out << "- " << MarkdownWords(sentence) << '\n';
+      out << "- " << MarkdownWords(line) << '\n';
       return;
     case TableFormat::kLatex:
-      out << "% " << sentence << '\n';
+      out << "% " << line << '\n';
       return;
   }
 }

@@ -7,7 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <sstream>
 #include <string>
@@ -191,7 +193,8 @@ TEST_F(MeasuredRunTest, ASimulatedRunAgreesWithItself) {
   const CommandOutcome outcome = Validate("run/requests.csv", {"--system", "small.textproto"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto errors = Errors();
-  for (const char* metric : {"mean_ttft_ms", "p90_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
+  for (const char* metric :
+       {"mean_ttft_ms", "p90_ttft_ms", "mean_tpot_ms", "mean_e2el_ms", "request_throughput"}) {
     EXPECT_NEAR(std::stod(errors.at(metric).at("error_percent")), 0, 1e-3) << metric;
     EXPECT_EQ(errors.at(metric).at("verdict"), "agrees") << metric;
   }
@@ -228,6 +231,258 @@ TEST_F(MeasuredRunTest, TotalsAloneAreComparedInTheirMeans) {
   ExpectError("mean_ttft_ms", 20, 10, -50);
   EXPECT_FALSE(Errors().contains("p99_ttft_ms"));
   EXPECT_THAT(outcome.out, HasSubstr("too little to judge percentiles"));
+}
+
+// The totals of a server since its start, as histograms of /metrics hold them.
+struct ServerTotals {
+  int requests;
+  int prompt;  // tokens
+  int output;
+  double ttft;  // seconds
+  double e2e;
+  int gaps;  // of 10 ms each
+};
+
+// Cumulated buckets: all samples are up to `le`, and `below` of them up to `before`.
+std::string HistogramText(const std::string& name, double before, double le, int below, int count,
+                          double sum) {
+  const std::string labels = R"(engine="0",model_name="llama-3-8b")";
+  const auto bucket = [&](const std::string& end, int samples) {
+    return name + "_bucket{" + labels + ",le=\"" + end + "\"} " + std::to_string(samples) + "\n";
+  };
+  return "# TYPE " + name + " histogram\n" + bucket(std::to_string(before), below) +
+         bucket(std::to_string(le), count) + bucket("+Inf", count) + name + "_count{" + labels +
+         "} " + std::to_string(count) + "\n" + name + "_sum{" + labels + "} " +
+         std::to_string(sum) + "\n";
+}
+
+// The requests so far had first tokens within 20 to 50 ms and ends within 50 to 100 ms.
+std::string VllmMetrics(const ServerTotals& totals) {
+  const auto histogram = [&](const std::string& name, double before, double le, double sum) {
+    return HistogramText("vllm:" + name, before, le, 0, totals.requests, sum);
+  };
+  return "# HELP python_info x\npython_info{version=\"3, \\\"12\"} 1.0\n" +
+         histogram("request_prompt_tokens", 50, 100, totals.prompt) +
+         histogram("request_generation_tokens", 2, 5, totals.output) +
+         histogram("time_to_first_token_seconds", 0.02, 0.05, totals.ttft) +
+         histogram("e2e_request_latency_seconds", 0.05, 0.1, totals.e2e) +
+         HistogramText("vllm:inter_token_latency_seconds", 0.005, 0.01, 0, totals.gaps,
+                       0.01 * totals.gaps) +
+         "vllm:prefix_cache_queries_total{engine=\"0\"} " + std::to_string(totals.prompt) +
+         "\nvllm:prefix_cache_hits_total{engine=\"0\"} " + std::to_string(totals.prompt / 4) +
+         "\nvllm:num_requests_running{engine=\"0\"} 1.0" +
+         "\nvllm:num_preemptions_total{engine=\"0\"} " + std::to_string(totals.requests - 8) +
+         "\nvllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"20000\"} 1.0\n";
+}
+
+std::string SglangMetrics(const ServerTotals& totals) {
+  const auto histogram = [&](const std::string& name, double before, double le, double sum) {
+    return HistogramText("sglang:" + name, before, le, 0, totals.requests, sum);
+  };
+  return histogram("time_to_first_token_seconds", 0.02, 0.04, totals.ttft) +
+         histogram("e2e_request_latency_seconds", 0.05, 0.1, totals.e2e) +
+         "sglang:prompt_tokens_total{model_name=\"llama-3-8b\"} " + std::to_string(totals.prompt) +
+         "\nsglang:generation_tokens_total{model_name=\"llama-3-8b\"} " +
+         std::to_string(totals.output) +
+         "\nsglang:cached_tokens_total{model_name=\"llama-3-8b\"} " +
+         std::to_string(totals.prompt / 2) +
+         "\nsglang:max_total_num_tokens{model_name=\"llama-3-8b\",tp_rank=\"0\"} 320000\n";
+}
+
+// Three requests in between: 300 and 15 tokens, TTFT 70 ms in all, ends 190 ms, 12 gaps of 10 ms.
+constexpr ServerTotals kBefore = {10, 400, 100, 1, 5, 90};
+constexpr ServerTotals kAfter = {13, 700, 115, 1.07, 5.19, 102};
+
+class MetricSnapshotsTest : public MeasuredRunTest {
+ protected:
+  MetricSnapshotsTest() {
+    Write("before.prom", VllmMetrics(kBefore));
+    Write("after.prom", VllmMetrics(kAfter));
+  }
+
+  [[nodiscard]] CommandOutcome Compare(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {"validate",   "--measured", "before.prom",
+                                          "after.prom", "--out",      "out"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Run(arguments);
+  }
+};
+
+// One client waits for each answer, which takes five steps of 10 ms. 3 requests in 0.3 s.
+TEST_F(MetricSnapshotsTest, MeansOfTheTimeBetweenThemAreCompared) {
+  const CommandOutcome outcome =
+      Compare({"--system", "system.textproto", "--concurrency", "1", "--between", "0.3"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectError("mean_ttft_ms", 23.33, 10, -57.1);
+  ExpectError("mean_e2el_ms", 63.33, 50, -21.1);
+  ExpectError("mean_itl_ms", 10, 10, 0);
+  ExpectError("request_throughput", 10, 20, 100);
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(HasSubstr("1 clients who wait for their answers; lengths by the histograms, in random "
+                      "pairs"),
+            HasSubstr("percentiles are known to the width of a bucket; they cannot tell"),
+            HasSubstr("the times are the server's"), HasSubstr("the server preempted 3 times"),
+            HasSubstr("25.0 % of the prompts' tokens were prefix hits"),
+            HasSubstr("1 requests were running at the first snapshot"),
+            Not(HasSubstr("`curl SERVER/metrics`"))));
+  EXPECT_EQ(ReadText(scratch_.File("out/load.csv")).find("arrival_ns"), std::string::npos);
+}
+
+// 40 requests of 100 and 5 tokens: 30 first tokens up to 20 ms, 10 within 20 to 50 ms; ends within
+// 50 to 100 ms. Simulated are 10 and 50 ms. The rank of the median, 20 of 40, is 14 to 26 with its
+// interval of 95 %, so up to 20 ms; that of p90 is 36 of 40, 32 to 40, so within 20 to 50 ms.
+TEST_F(MetricSnapshotsTest, QuantilesAreComparedWithTheirBuckets) {
+  const auto text = [](int requests, int fast) {
+    return HistogramText("vllm:request_prompt_tokens", 50, 100, 0, requests, 100 * requests) +
+           HistogramText("vllm:request_generation_tokens", 2, 5, 0, requests, 5 * requests) +
+           HistogramText("vllm:time_to_first_token_seconds", 0.02, 0.05, fast, requests,
+                         0.02 * requests) +
+           HistogramText("vllm:e2e_request_latency_seconds", 0.05, 0.1, 0, requests,
+                         0.06 * requests);
+  };
+  Write("before.prom", text(0, 0));
+  Write("after.prom", text(40, 30));
+  const CommandOutcome outcome = Compare({"--system", "system.textproto", "--concurrency", "1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  auto errors = Errors();
+  EXPECT_EQ(errors["p50_ttft_ms"]["verdict"], "agrees (measured in 0 to 20)");
+  EXPECT_EQ(errors["p90_ttft_ms"]["verdict"], "off (measured in 20 to 50)");
+  EXPECT_NEAR(std::stod(errors["p90_ttft_ms"]["low_percent"]), -80, 1e-9);   // 10 / 50
+  EXPECT_NEAR(std::stod(errors["p90_ttft_ms"]["high_percent"]), -50, 1e-9);  // 10 / 20
+  // Rank 36 is the sixth of ten samples in the bucket.
+  EXPECT_NEAR(std::stod(errors["p90_ttft_ms"]["measured"]), 20 + 30 * 0.6, 1e-9);
+  EXPECT_EQ(errors["p99_ttft_ms"]["verdict"], "too few requests (40 of 368)");
+  EXPECT_THAT(errors["p50_e2el_ms"]["verdict"], HasSubstr("(measured in 50 to 100)"));
+}
+
+// Without a rate or a limit, the time between the snapshots gives 3 / 0.3 requests per second.
+TEST_F(MetricSnapshotsTest, TheTimeBetweenThemGivesTheRate) {
+  const CommandOutcome outcome = Compare({"--system", "system.textproto", "--between", "0.3"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("no start times: 20 draws of arrivals at 10/s; lengths by"));
+  const CommandOutcome none = Compare({"--system", "system.textproto"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_TRUE(none.wrote_one_line()) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("says neither when its requests were sent nor how"));
+}
+
+TEST_F(MetricSnapshotsTest, ModelAndBlocksComeFromLabels) {
+  const CommandOutcome outcome =
+      Compare({"--hardware", "h100", "--server", "vLLM 0.15.1", "--tp", "1", "--concurrency", "1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(ReadText(scratch_.File("out/report.md")),
+              AllOf(HasSubstr("--model llama-3-8b (model_name)"),
+                    HasSubstr("20000 KV blocks (cache_config_info.num_gpu_blocks)")));
+}
+
+// SGLang counts tokens without histograms of lengths unless it is asked to: requests of the mean
+// lengths, of which no percentile is judged.
+TEST_F(MetricSnapshotsTest, ReadsTheNamesOfSglang) {
+  Write("before.prom", SglangMetrics(kBefore));
+  Write("after.prom", SglangMetrics(kAfter));
+  const CommandOutcome outcome = Compare({"--system", "system.textproto", "--concurrency", "1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectError("mean_ttft_ms", 23.33, 10, -57.1);
+  ExpectError("mean_e2el_ms", 63.33, 50, -21.1);
+  EXPECT_FALSE(Errors().contains("p50_ttft_ms"));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("; mean lengths"), HasSubstr("too little to judge percentiles"),
+                    HasSubstr("50.0 % of the prompts' tokens were prefix hits")));
+  const CommandOutcome options = Compare(
+      {"--hardware", "h100", "--server", "SGLang 0.5.7", "--tp", "1", "--concurrency", "1"});
+  ASSERT_EQ(options.exit_code, 0) << options.err;
+  EXPECT_THAT(ReadText(scratch_.File("out/report.md")), HasSubstr("(max_total_num_tokens)"));
+}
+
+TEST_F(MetricSnapshotsTest, RefusesOtherFilesInOneLine) {
+  Write("other.prom", "# TYPE up gauge\nup 1\n");
+  Write("broken.prom", "vllm:x{a=\"b} 1\n");
+  Write("sglang.prom", SglangMetrics(kAfter));
+  const auto error = [&](const std::vector<std::string>& files) {
+    std::vector<std::string> arguments = {"validate", "--system", "system.textproto", "--measured"};
+    arguments.insert(arguments.end(), files.begin(), files.end());
+    const CommandOutcome outcome = Run(arguments);
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"after.prom", "before.prom"}), HasSubstr("before.prom: vllm:"));
+  EXPECT_THAT(error({"after.prom", "before.prom"}), HasSubstr(" falls from 13 to 10; allowed:"));
+  EXPECT_THAT(error({"before.prom", "before.prom"}), HasSubstr("no request ended since"));
+  EXPECT_THAT(error({"before.prom", "other.prom"}),
+              HasSubstr("other.prom: has no metric vllm:e2e_request_latency_seconds or sglang:"));
+  EXPECT_THAT(error({"before.prom", "sglang.prom"}), HasSubstr("allowed: one server"));
+  EXPECT_THAT(error({"broken.prom", "after.prom"}), HasSubstr("broken.prom:1: is no sample"));
+  EXPECT_THAT(error({"after.prom"}), HasSubstr("is a snapshot of /metrics; allowed: two"));
+  EXPECT_THAT(error({"a", "b", "c"}), HasSubstr("names 3 files; allowed: one, or two snapshots"));
+  EXPECT_THAT(Validate("vllm.json", {"--system", "system.textproto", "--between", "3"}).err,
+              HasSubstr("--between: is the time between two snapshots"));
+}
+
+// Two turns of one conversation, 100 ms apart, and a request between them. The second prompt of 250
+// tokens repeats the 100 + 100 of the first turn, which are 12 whole chunks of 16; its own end at
+// 260 tokens makes 16 chunks.
+TEST_F(MeasuredRunTest, TurnsOfAConversationShareWhatWasSaid) {
+  Write("chat.csv",
+        "arrival_s,prompt_tokens,output_tokens,ttft_ms,e2e_ms,conversation_id\n"
+        "0,100,100,10,1000,a\n0.05,100,5,20,60,b\n1.1,250,10,10,100,a\n");
+  const CommandOutcome outcome = Validate("chat.csv", {"--system", "system.textproto"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("2 requests are turns of conversations"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("before the simulated answer")));
+  std::istringstream lines(ReadText(scratch_.File("out/load.csv")));
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream text(line);
+    rows.emplace_back();
+    for (std::string cell; std::getline(text, cell, ',');) rows.back().push_back(cell);
+  }
+  ASSERT_EQ(rows.size(), 4u);
+  const auto cell = [&](std::size_t row, const std::string& column) -> std::string {
+    for (std::size_t i = 0; i < rows[0].size(); ++i) {
+      if (rows[0][i] == column) return i < rows[row].size() ? rows[row][i] : "";
+    }
+    return "no column";
+  };
+  EXPECT_EQ(cell(1, "session"), cell(3, "session"));
+  EXPECT_EQ(cell(2, "session"), "0");
+  EXPECT_EQ(cell(2, "prefix_chunks"), "");
+  const std::string first = cell(1, "prefix_chunks");
+  const std::string second = cell(3, "prefix_chunks");
+  EXPECT_EQ(std::count(first.begin(), first.end(), ';'), 11);
+  EXPECT_EQ(std::count(second.begin(), second.end(), ';'), 15);
+  EXPECT_TRUE(second.starts_with(first));
+}
+
+// The prompt of the second turn is too short to repeat the first one, and it is sent 40 ms before
+// the simulated answer of 10 steps has ended.
+TEST_F(MeasuredRunTest, AShortTurnSharesNothingAndMayComeTooEarly) {
+  Write("chat.csv",
+        "arrival_s,prompt_tokens,output_tokens,ttft_ms,e2e_ms,conversation_id\n"
+        "0,100,10,10,50,a\n0.06,50,10,10,100,a\n");
+  const CommandOutcome outcome = Validate("chat.csv", {"--system", "system.textproto"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("1 of them are sent at their recorded times before the "
+                                     "simulated answer to the turn before has ended"));
+  const std::string load = ReadText(scratch_.File("out/load.csv"));
+  const std::string chunks = load.substr(load.find(",16,") + 4);
+  EXPECT_EQ(load.find(chunks.substr(0, chunks.find(';')), load.rfind(",16,")), std::string::npos);
+}
+
+TEST_F(MeasuredRunTest, AiPerfNamesConversationsAndTheirTurns) {
+  const auto turn = [](const char* start_ns, const char* id, const char* index) {
+    std::string record = testing::AiPerfRecord(start_ns, "20", "60");
+    return record.replace(
+        record.find("\"request_start_ns\""), 0,
+        std::string(R"("conversation_id": ")") + id + R"(", "turn_index": )" + index + ", ");
+  };
+  // The third record begins conversation a again; b has one turn.
+  Write("chat.jsonl", turn("1000000000000", "a", "0") + turn("1000100000000", "a", "1") +
+                          turn("1000200000000", "a", "0") + turn("1000300000000", "b", "0"));
+  const CommandOutcome outcome = Validate("chat.jsonl", {"--system", "system.textproto"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("2 requests are turns of conversations"));
 }
 
 TEST_F(MeasuredRunTest, OneErrorNamesAllThatIsMissingAndALineToPaste) {

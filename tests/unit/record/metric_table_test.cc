@@ -44,6 +44,18 @@ TEST_F(MetricTableTest, LinesUpRunsWithUnitsAndTheChangeAgainstTheFirst) {
             "digest                      -     00ff       -\n");
 }
 
+// 9999.9 against 10000: -0.001 %.
+TEST_F(MetricTableTest, AChangeThatIsRoundedToZeroHasNoMinus) {
+  Summary slow;
+  Summary fast;
+  slow.Set("mean_ttft_ms", 10000.0);
+  fast.Set("mean_ttft_ms", 9999.9);
+  const std::vector<NamedSummary> runs = {{"slow", &slow}, {"fast", &fast}};
+  std::ostringstream out;
+  WriteTable(out, MetricTable(runs, MetricNames(runs)), TableFormat::kMarkdown);
+  EXPECT_THAT(out.str(), ::testing::HasSubstr("| +0.0% |"));
+}
+
 TEST_F(MetricTableTest, WritesCsvWithExactNumbersAndQuotedNames) {
   std::ostringstream out;
   WriteCsv(out, runs_, std::vector<std::string>{"requests", "p99_itl_ms", "mean_ttft_ms"});

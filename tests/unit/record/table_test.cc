@@ -80,6 +80,29 @@ TEST(TableTest, GroupsThousandsFromFiveDigitsOnAndWritesPowersOfTen) {
                                    "1.5$\\times 10^{-5}$ \\\\\n$+$12.5\\% \\\\\n"));
 }
 
+TEST(TableTest, OpensAndClosesQuotesInLatex) {
+  Table table{.columns = {"\"a\" (\"b c\")"}, .left = 1};
+  table.rows = {{"x=\"\""}};
+  EXPECT_THAT(Written(table, TableFormat::kLatex),
+              ::testing::HasSubstr("``a'' (``b c'') \\\\\n\\midrule\nx='''' \\\\\n"));
+}
+
+TEST(TableTest, ZeroHasNoSign) {
+  EXPECT_EQ(NumberText(-0.0), "0");
+  // Half the width is 20 in tens, and 0.4 in tenths.
+  EXPECT_EQ(EstimateText({-0.4, -20.4, 19.6}), "0 ± 20");
+  EXPECT_EQ(EstimateText({-0.04, -0.44, 0.36}), "0.0 ± 0.4");
+  EXPECT_EQ(EstimateText({-0.14, -0.54, 0.26}), "-0.1 ± 0.4");
+}
+
+// A sentence on two lines would leave the comment, or the list.
+TEST(TableTest, RemarksStayOnOneLine) {
+  std::ostringstream out;
+  for (const TableFormat format : {TableFormat::kText, TableFormat::kMarkdown, TableFormat::kLatex})
+    WriteRemark(out, "a\nb\r\nc", format);
+  EXPECT_EQ(out.str(), "a b  c\n- a b  c\n% a b  c\n");
+}
+
 TEST(TableTest, RemarksAreCommentsInLatex) {
   std::ostringstream out;
   for (const TableFormat format : {TableFormat::kText, TableFormat::kMarkdown, TableFormat::kLatex})
