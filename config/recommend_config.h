@@ -49,7 +49,7 @@ struct RecommendConfig {
   Objective objective = Objective::kGoodput;
   std::string latency_metric = "mean_e2el_ms";
   OpenSettingsConfig settings;
-  std::int32_t max_model_len = 0;  // 0: the model's positions
+  std::int32_t max_model_len = 0;  // 0: that of the load
   std::int64_t requests = 0;       // 0: by the size of the KV cache
   std::uint32_t replications = 10;
   double tolerance = 0.01;

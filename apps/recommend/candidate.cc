@@ -121,6 +121,9 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
     tokens.push_back(system.model_spec.max_position);
   }
   model_tokens_ = std::move(tokens);
+  if (request.max_model_len == 0) {
+    longest_ = LongestRequestOf(read(0, 0, kAnyServer).workload, request.seed);
+  }
   for (const std::string& server : ServersOf()) (void)read(0, 0, server);
   RequireKnownSettings();
 }
@@ -177,21 +180,34 @@ std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choi
   add(ServerSetting::kWaitingServedRatio, choice.waiting_served_ratio);
   add(ServerSetting::kSchedulePolicy, choice.schedule_policy);
   add(ServerSetting::kContextChunking, choice.context_chunking_policy);
-  // All servers take equally long requests: as long as the request says, else as the model allows,
-  // which TGI 2 alone has to be told.
-  std::optional<std::int64_t> longest;
-  if (request_.max_model_len > 0) {
-    longest = request_.max_model_len;
-  } else if (FindServerPolicy(choice.server) == "tgi_v2" && choice.model < model_tokens_.size()) {
-    longest = model_tokens_[choice.model];
-  }
-  add(ServerSetting::kMaxModelLen, longest);
+  add(ServerSetting::kMaxModelLen, ContextTokensOf(choice.model));
   if (const auto policy = FindServerPolicy(choice.server);
       policy == "tgi_v2" || policy == "tgi_v3") {
     changes.push_back(
         fmt::format("policy.{}.max_concurrent_requests={}", policy, kUnlimitedConcurrency));
   }
   return changes;
+}
+
+// All servers take equally long requests.
+std::optional<std::int64_t> CandidateSpace::ContextTokensOf(std::size_t model) const {
+  if (request_.max_model_len > 0) return request_.max_model_len;
+  if (!longest_) return std::nullopt;
+  return std::min<std::int64_t>(PlausibleLimit(longest_->tokens), model_tokens_[model]);
+}
+
+std::string CandidateSpace::LengthText() const {
+  if (!longest_) return "";
+  std::string text = fmt::format(
+      "max_model_len comes from the longest of {} requests of the load, {} tokens with the limit "
+      "of "
+      "its output, rounded up: ",
+      longest_->requests, longest_->tokens);
+  for (std::size_t i = 0; i < request_.models.size(); ++i) {
+    text += fmt::format("{}{}{}", i > 0 ? ", " : "", *ContextTokensOf(i),
+                        request_.models.size() > 1 ? " with " + request_.models[i].name : "");
+  }
+  return text;
 }
 
 std::vector<std::string> CandidateSpace::ServersOf() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/recommend/candidate_settings.h"
+#include "apps/recommend/longest_request.h"
 #include "config/recommend_config.h"
 #include "core/dtype.h"
 #include "core/model_spec.h"
@@ -63,6 +64,9 @@ class CandidateSpace {
   [[nodiscard]] std::vector<Candidate> All(CostCache& costs,
                                            std::vector<RejectedSettings>& rejected) const;
 
+  // A sentence on max_model_len and where it comes from; empty if the request names it.
+  [[nodiscard]] std::string LengthText() const;
+
   [[nodiscard]] const RecommendConfig& request() const { return request_; }
   [[nodiscard]] std::vector<std::string> ServersOf() const;
   [[nodiscard]] std::vector<DType> DtypesOf(std::size_t model, std::size_t hardware) const;
@@ -76,6 +80,8 @@ class CandidateSpace {
 
  private:
   void RequireKnownSettings() const;
+  // Tokens of the longest request that a server takes. nullopt before the models are read.
+  [[nodiscard]] std::optional<std::int64_t> ContextTokensOf(std::size_t model) const;
   // Adds `whole` with each number of prefilling replicas that is to be tried.
   void AddSplits(const Layout& whole, const std::string& server,
                  std::vector<Layout>& layouts) const;
@@ -86,6 +92,7 @@ class CandidateSpace {
   std::vector<HardwareSpec> hardware_;
   std::vector<DType> model_dtypes_;
   std::vector<std::int32_t> model_tokens_;  // prompt and output that each model allows
+  std::optional<LongestRequest> longest_;   // of the load, unless the request names its limit
 };
 
 }  // namespace twin::run

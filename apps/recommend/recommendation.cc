@@ -155,6 +155,9 @@ void RecommendSearch::Describe() {
         "a trace is one sample: seeds do not vary it, so that intervals do not say how another day "
         "would differ");
   }
+  if (std::string length = space_.LengthText(); !length.empty()) {
+    answer_.assumptions.push_back(std::move(length));
+  }
   answer_.not_considered = {"speculative decoding"};
   for (const std::string& server : space_.ServersOf()) {
     if (const std::optional<ListedServer> listed = FindServer(server)) {

@@ -29,6 +29,15 @@ def digest_in(run_dir):
     return twinserve.load(run_dir).digest
 
 
+def test_doctor_names_the_package_and_its_extras(call):
+    done = call(*COMMAND, "doctor")
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith(("package", "extras")))
+    assert lines["package"] == os.path.dirname(twinserve.__file__)
+    assert lines["extras"].startswith("tables, ")
+    assert "package" not in call(*COMMAND, "doctor", "--format", "json").stdout
+
+
 def test_import_loads_neither_numpy_nor_pandas(call):
     done = call(sys.executable, "-c",
                 "import sys, twinserve; print(sorted({'numpy', 'pandas'} & set(sys.modules)))")

@@ -111,6 +111,21 @@ def check_run(environment, folder, digest):
            absent.stderr.count("\n") == 1, f"serve: {absent.stderr.strip()}")
 
 
+def version_of(environment):
+    return done(environment / "bin/twinserve", "--version").stdout.split()[1]
+
+
+def check_doctor(environment, folder):
+    command = environment / "bin/twinserve"
+    told = done(command, "doctor", cwd=folder)
+    expect("this is the wheel" in told.stdout and "extras    none; not installed: tables" in told.stdout,
+           f"doctor says that it is the wheel, without extras {told.stderr.strip()}")
+    known = json.loads(done(command, "doctor", "--format", "json", cwd=folder).stdout)
+    expect(known["wheel"] and known["version"] == version_of(environment), f"doctor: version {known['version']}")
+    absent = [name for name in known["lacks"] if "not in the wheel" in done(command, name, cwd=folder).stderr]
+    expect(absent and absent == known["lacks"], f"lacks {', '.join(known['lacks'])}")
+
+
 def check_figure(environment, wheel, folder):
     pip = (environment / "bin/python", "-m", "pip", "--disable-pip-version-check", "--no-input")
     installed = done(*pip, "install", "--only-binary", ":all:", f"twinserve[plots] @ {wheel.as_uri()}")
@@ -145,6 +160,8 @@ def check_installed(wheel, python, digest, draws):
             return
         check_libraries(next(environment.glob("lib/python3*/site-packages")))
         check_run(environment, folder, digest)
+        check_doctor(environment, folder)
+        expect(f"twinserve-{version_of(environment)}-" in wheel.name, "--version is that of the wheel's name")
         done(*pip, "uninstall", "--yes", "twinserve")
         left = sorted(str(path) for path in files_below(environment) - before)
         expect(not left, f"uninstalled, leaves {', '.join(left) or 'nothing'}")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import importlib.util
 import pathlib
 import runpy
 import shutil
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from twinserve import _native
-from twinserve._extras import DATA
+from twinserve._extras import DATA, EXTRAS
 
 _PLOTS = pathlib.Path(__file__).parent / "plots"
 
@@ -21,11 +22,25 @@ def main() -> None:
     # The program handles signals itself, and ends where nobody reads its output.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    sys.exit(_native.main(sys.argv, [
+    code = _native.main(sys.argv, [
         ("examples", "List the experiments of the package, or copy them with traces and notebooks",
          _ended(_examples)),
         ("plot", "Draw a figure of runs (docs/figures.md)", _ended(_plot)),
-    ]))
+    ])
+    if code == 0 and sys.argv[1:] == ["doctor"]:
+        print(_package_lines(), flush=True)
+    sys.exit(code)
+
+
+def _package_lines() -> str:
+    """The package, and which of its extras are installed, as `doctor` shows them."""
+    found = [extra for extra, modules in EXTRAS.items() if all(map(importlib.util.find_spec, modules))]
+    missing = [extra for extra in EXTRAS if extra not in found]
+    lines = [f"package   {pathlib.Path(__file__).parent}",
+             f"extras    {', '.join(found) or 'none'}"]
+    if missing:
+        lines[1] += f"; not installed: {', '.join(missing)} (pip install \"twinserve[{missing[0]}]\")"
+    return "\n".join(lines)
 
 
 def _ended(command: Callable[[list[str]], None]) -> Callable[[list[str]], int]:

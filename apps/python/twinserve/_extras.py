@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+# The modules of each extra of pyproject.toml.
+EXTRAS = {"tables": ("numpy", "pandas"), "plots": ("numpy", "pandas", "matplotlib"),
+          "arrow": ("numpy", "pandas", "pyarrow"), "cluster": ("pyarrow", "ray")}
+
 # experiments, traces and notebooks, in the folders of the source tree.
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 

@@ -390,7 +390,7 @@ TEST_F(MetricSnapshotsTest, ReadsTheNamesOfSglang) {
               AllOf(HasSubstr("; mean lengths"), HasSubstr("too little to judge percentiles"),
                     HasSubstr("50.0 % of the prompts' tokens were prefix hits")));
   const CommandOutcome options = Compare(
-      {"--hardware", "h100", "--server", "SGLang 0.5.7", "--tp", "1", "--concurrency", "1"});
+      {"--hardware", "h100", "--server", "SGLang 0.5.23", "--tp", "1", "--concurrency", "1"});
   ASSERT_EQ(options.exit_code, 0) << options.err;
   EXPECT_THAT(ReadText(scratch_.File("out/report.md")), HasSubstr("(max_total_num_tokens)"));
 }

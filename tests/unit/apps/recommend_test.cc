@@ -6,13 +6,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/recommend/candidate.h"
 #include "apps/recommend/deployment_files.h"
+#include "apps/recommend/longest_request.h"
 #include "apps/recommend/recommendation.h"
 #include "apps/recommend/recommendation_json.h"
 #include "apps/recommend/sensitivity.h"
@@ -77,6 +81,51 @@ std::string ErrorOf(const std::string& text) {
     return error.what();
   }
   return "";
+}
+
+// 1,000 and 152 tokens: 1,152, and the next eighth of 2,048 is 1,280.
+TEST(LongestRequestTest, TheLimitComesFromTheLoad) {
+  std::string text = Replaced(kTiny, "kind: uniform min: 100 max: 900", "kind: fixed value: 1000");
+  text = Replaced(text, "kind: uniform min: 2 max: 40", "kind: fixed value: 152");
+  const Recommendation answer = Answer(Request(Replaced(text, "[2, 8, 64]", "[64]")));
+  ASSERT_FALSE(answer.configurations.empty());
+  EXPECT_THAT(answer.configurations[0].command, HasSubstr("--max-model-len 1280"));
+  EXPECT_THAT(answer.assumptions,
+              Contains("max_model_len comes from the longest of 100000 requests of the load, 1152 "
+                       "tokens with the limit of its output, rounded up: 1280"));
+}
+
+TEST(LongestRequestTest, AGivenLimitIsTaken) {
+  const std::string text = Replaced(kTiny, "[2, 8, 64]", "[64]") + "max_model_len: 3000";
+  const Recommendation answer = Answer(Request(text));
+  ASSERT_FALSE(answer.configurations.empty());
+  EXPECT_THAT(answer.configurations[0].command, HasSubstr("--max-model-len 3000"));
+  EXPECT_THAT(answer.assumptions, ::testing::Not(Contains(HasSubstr("max_model_len"))));
+}
+
+// 20 turns of 200 and 50 tokens: the last prompt repeats 19 turns, 19 * 250 + 200.
+TEST(LongestRequestTest, TurnsAreAsLongAsTheirConversation) {
+  WorkloadConfig workload;
+  workload.arrivals = {.kind = ArrivalConfig::Kind::kClosedLoop, .users = 3};
+  workload.shape.prompt = {.kind = IntegerDistribution::Kind::kFixed, .value = 200};
+  workload.shape.output = {.kind = IntegerDistribution::Kind::kFixed, .value = 50};
+  workload.shape.sessions.turns = {.kind = IntegerDistribution::Kind::kFixed, .value = 20};
+  const LongestRequest longest = LongestRequestOf(workload, 1);
+  EXPECT_EQ(longest.tokens, 20 * 250);
+  EXPECT_EQ(longest.requests, 100'000);
+}
+
+TEST(PlausibleLimitTest, IsTheNextOfUsualLengths) {
+  for (const auto& [tokens, limit] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 256},
+                                                          {256, 256},
+                                                          {257, 320},
+                                                          {1024, 1024},
+                                                          {1025, 1280},
+                                                          {4900, 5120},
+                                                          {8192, 8192}}) {
+    EXPECT_EQ(PlausibleLimit(tokens), limit) << tokens;
+  }
 }
 
 TEST(CandidateSpaceTest, TheGridHoldsEachConfigurationOnce) {

@@ -1,0 +1,37 @@
+#include "apps/recommend/longest_request.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace twin::run {
+namespace {
+
+constexpr std::int64_t kDrawn = 100'000;
+constexpr std::int64_t kLeast = 256;
+
+}  // namespace
+
+LongestRequest LongestRequestOf(WorkloadConfig workload, std::uint64_t seed) {
+  if (!workload.trace) workload.requests = kDrawn;
+  const std::unique_ptr<ArrivalSource> source = MakeWorkload(workload, seed);
+  LongestRequest longest;
+  while (const TracedRequest* next = source->Peek()) {
+    const TimePoint arrival = next->arrival;
+    const std::int32_t output = next->output_tokens;
+    longest.tokens =
+        std::max(longest.tokens, std::int64_t{next->prompt_tokens} + next->max_output_tokens);
+    source->Take();
+    const auto id = static_cast<RequestId>(longest.requests++);
+    if (source->reacts()) source->OnDone(id, arrival, output);
+  }
+  return longest;
+}
+
+std::int64_t PlausibleLimit(std::int64_t tokens) {
+  const auto above = static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::max(tokens, kLeast))));
+  const std::int64_t eighth = above / 8;
+  return std::max((tokens + eighth - 1) / eighth * eighth, kLeast);
+}
+
+}  // namespace twin::run

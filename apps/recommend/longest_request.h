@@ -1,0 +1,23 @@
+// The longest request of a load, from which the limit of a server follows.
+#pragma once
+
+#include <cstdint>
+
+#include "traces/workload.h"
+
+namespace twin::run {
+
+struct LongestRequest {
+  std::int64_t tokens = 0;    // prompt and the limit of the output
+  std::int64_t requests = 0;  // that were looked at
+};
+
+// Looks at all requests of a trace, or at the first 100,000 of a load that is drawn; answers arrive
+// at once. Throws InputError for a workload that is not valid, or a trace that is bad.
+LongestRequest LongestRequestOf(WorkloadConfig workload, std::uint64_t seed);
+
+// The next of five to eight eighths of a power of two (1280, 1536, 1792, 2048), at least 256:
+// lengths that people set, with room for a somewhat longer request.
+std::int64_t PlausibleLimit(std::int64_t tokens);
+
+}  // namespace twin::run
