@@ -1,5 +1,7 @@
-"""The text beside a figure, for its caption: what it shows, of which runs, and how to draw it again."""
+"""The text beside a figure, for its caption: what it shows, of which runs, and how to draw it again;
+as plain text, and as a figure of LaTeX."""
 import json
+import re
 import shlex
 import sys
 
@@ -9,6 +11,29 @@ def caption_text(stem, description, paths):
     what = " ".join(description.split())
     data = "".join(f"  {path}: {facts_of(path)}\n" for path in paths)
     return f"{stem}. {what}\n\nData:\n{data}\nCommand: {command_line(stem)}\n"
+
+
+LATEX = {letter: "\\" + letter for letter in "%_$&#{}"} | {
+    "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
+    "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}"}
+
+
+def latex_figure(file, stem, description, paths, wide):
+    """A figure environment for `file`, which lies beside it, with caption and label. `wide`: over both
+    columns of a page."""
+    what = " ".join(description.split())
+    data = " ".join(f"{path.name}: {facts_of(path)}." for path in paths)
+    kind = "figure*" if wide else "figure"
+    return "\n".join([
+        f"% {' '.join(command_line(stem).split())}", f"\\begin{{{kind}}}", "  \\centering",
+        f"  \\includegraphics{{{file.name}}}", f"  \\caption{{{latex_words(what + ' ' + data)}}}",
+        f"  \\label{{fig:{re.sub('[^A-Za-z0-9]+', '-', file.stem)}}}", f"\\end{{{kind}}}", ""])
+
+
+def latex_words(text):
+    """Plain text as words of LaTeX."""
+    escaped = "".join(LATEX.get(letter, letter) for letter in text)
+    return re.sub(r'"(?=\w)', "``", escaped).replace('"', "''")
 
 
 def command_line(stem):

@@ -10,7 +10,7 @@ import typing
 import warnings
 
 import fonts
-from caption import caption_text
+from caption import caption_text, latex_figure
 from environment import matplotlib, np, plt
 from policies import POLICIES, policy_named
 from run_data import PlotError, read_runs
@@ -364,6 +364,8 @@ def make_parser(description, inputs, options):
     parser.add_argument("--labels", type=parse_list, metavar="LABEL,...",
                         help="names of the series in the order of the legend; one with a comma is "
                              "written in quotes")
+    parser.add_argument("--latex", action="store_true",
+                        help="write FIGURE.tex, too: the figure with its caption and label for \\input")
     parser.add_argument("--style", type=pathlib.Path, metavar="FILE",
                         help="a style file; `twinserve plot --print-style` prints the common one")
     if options:
@@ -376,6 +378,15 @@ def output_files(out, formats, stem):
     if out.suffix[1:] in FORMATS:
         return [out]
     return [out / f"{stem}.{name}" for name in formats]
+
+
+def included_file(files):
+    """The file that LaTeX includes."""
+    for suffix in (".pdf", ".png"):
+        for file in files:
+            if file.suffix == suffix:
+                return file
+    raise PlotError("--latex: LaTeX reads no svg; allowed: with a figure in pdf or png")
 
 
 def write_files(figure, files, stem):
@@ -403,9 +414,14 @@ def main(description, stem, draw, read=styled_runs, inputs="RUN_DIR", options=No
             figure = draw(read(arguments.inputs, arguments), arguments)
             finish(figure)
             files = output_files(arguments.out, arguments.format, stem)
+            included = included_file(files) if arguments.latex else None
             write_files(figure, files, stem)
         caption = caption_text(stem, description, arguments.inputs)
         files[0].with_suffix(".txt").write_text(caption, encoding="utf-8")
+        if included:
+            wide = figure.get_figwidth() > VENUES[arguments.venue][0]
+            included.with_suffix(".tex").write_text(
+                latex_figure(included, stem, description, arguments.inputs, wide), encoding="utf-8")
     except (PlotError, OSError) as error:
         print(f"{stem}: {error}", file=sys.stderr)
         sys.exit(2)

@@ -3,6 +3,8 @@ import argparse
 import itertools
 import json
 import pathlib
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -11,6 +13,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent)]
 
 from figures_test import (SCRIPTS, common_style, draw, draw_runs, draw_with, labelled_lines,  # noqa: E402, F401
                           legend, run_script)
+import caption  # noqa: E402
 import points  # noqa: E402
 import style  # noqa: E402
 from environment import matplotlib, np, plt  # noqa: E402
@@ -250,6 +253,52 @@ def test_the_caption_of_a_study_has_its_seeds(tmp_path):
            "changes" in (tmp_path / "attainment_vs_rate.txt").read_text()
     assert (tmp_path / "attainment_vs_rate.pdf").is_file()
     assert (tmp_path / "attainment_vs_rate.svg").is_file()
+
+
+def latex_of(folder, *more):
+    run = write_run(folder / "r_1", requests=TWO_TENANTS, summary={"completed": 2})
+    done = run_script("latency_cdf", run, "--out", folder, "--latex", *more)
+    assert (done.returncode, done.stderr) == (0, "")
+    return (folder / "latency_cdf.tex").read_text()
+
+
+def test_a_figure_for_latex_has_caption_and_label(tmp_path):
+    lines = latex_of(tmp_path, "--width", "1").splitlines()
+    assert lines[0].startswith("% plots/latency_cdf.py ")
+    assert lines[1:4] == ["\\begin{figure}", "  \\centering", "  \\includegraphics{latency_cdf.pdf}"]
+    assert lines[4].startswith("  \\caption{Distributions of TTFT, TPOT and end-to-end latency")
+    assert "r\\_1: run, n = 2 completed requests, seed unknown, made by an unknown build.}" in lines[4]
+    assert lines[5:] == ["  \\label{fig:latency-cdf}", "\\end{figure}"]
+
+
+def test_a_wide_figure_for_latex_takes_both_columns(tmp_path):
+    text = latex_of(tmp_path, "--width", "2")
+    assert "\\begin{figure*}" in text and "\\end{figure*}" in text
+
+
+def test_latex_cannot_include_svg(tmp_path):
+    run = write_run(tmp_path / "r", requests=TWO_TENANTS)
+    done = run_script("latency_cdf", run, "--out", tmp_path / "f.svg", "--latex")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "LaTeX reads no svg; allowed: with a figure in pdf or png" in done.stderr
+    assert not (tmp_path / "f.svg").exists()
+
+
+def test_markup_is_no_markup_in_latex():
+    assert caption.latex_words('50% of "a_b" $x') == "50\\% of ``a\\_b'' \\$x"
+
+
+def test_the_figures_compile_in_the_article_class(tmp_path):
+    if not shutil.which("pdflatex"):
+        pytest.skip("no LaTeX: pdflatex is not installed")
+    latex_of(tmp_path, "--width", "1")
+    (tmp_path / "paper.tex").write_text("\\documentclass[twocolumn]{article}\\usepackage{graphicx}"
+                                        "\\begin{document}\\input{latency_cdf}See~\\ref{fig:latency-cdf}."
+                                        "\\end{document}\n")
+    done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper"], cwd=tmp_path,
+                          capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "fig:latency-cdf" in (tmp_path / "paper.aux").read_text()
 
 
 def test_widths_other_than_columns_are_inches():
