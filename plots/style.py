@@ -195,6 +195,21 @@ def finish(figure):
                 low, high = axis.get_view_interval()
                 if sum(low <= tick <= high for tick in axis.get_majorticklocs()) < 2:
                     axis.set_major_locator(matplotlib.ticker.LogLocator(10, subs=(1, 2, 5)))
+    keep_labels_inside(figure)
+
+
+def keep_labels_inside(figure):
+    """Moves labels of x axes that are wider than their panel off the edges of the figure."""
+    figure.draw_without_rendering()
+    edge = 0.01 * figure.dpi  # of an inch
+    for axes in figure.axes:
+        label = axes.xaxis.label
+        extent = label.get_window_extent()
+        right = extent.x1 - (figure.bbox.x1 - edge)
+        left = figure.bbox.x0 + edge - extent.x0
+        shift = -right if right > 0 else max(left, 0)
+        if shift and label.get_text():
+            label.set_x(label.get_position()[0] + shift / axes.bbox.width)
 
 
 def marker_count(artist):

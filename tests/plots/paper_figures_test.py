@@ -255,6 +255,17 @@ def test_the_caption_of_a_study_has_its_seeds(tmp_path):
     assert (tmp_path / "attainment_vs_rate.svg").is_file()
 
 
+def test_labels_wider_than_their_panel_stay_inside():
+    figure, all_axes = plt.subplots(1, 2, figsize=(3, 1.5))
+    for axes in all_axes:
+        axes.set_xlabel("a label that is far wider than its panel")
+    style.finish(figure)
+    figure.draw_without_rendering()
+    left, right = (axes.xaxis.label.get_window_extent() for axes in all_axes)
+    assert left.x0 >= 0 and right.x1 <= figure.bbox.x1
+    plt.close(figure)
+
+
 def latex_of(folder, *more):
     run = write_run(folder / "r_1", requests=TWO_TENANTS, summary={"completed": 2})
     done = run_script("latency_cdf", run, "--out", folder, "--latex", *more)
