@@ -12,6 +12,7 @@ namespace twin::kernels {
 // A stretch: positions per partial state. A chunk: positions whose scores are computed at once.
 constexpr std::int64_t kStretch = 1024;
 constexpr std::int64_t kChunk = 64;
+constexpr std::int64_t kDepthPiece = 256;
 
 // Consecutive queries of one sequence, in all query heads that share one KV head. It has `queries`
 // * group rows, ordered by query and, within a query, by head.
@@ -27,7 +28,7 @@ struct AttentionPiece {
 //
 // A state holds, for each row of a piece, the weighted sum of values (padded to whole panels), the
 // running maximum of the scores, and the sum of the weights: StateFloats() floats. States of
-// different positions can be merged.
+// different positions can be merged. Dimensions of keys are multiplied in pieces of kDepthPiece.
 class AttentionRows {
  public:
   AttentionRows(const VectorKernels& kernels, MatrixView<const float> q, const KvCacheView& cache,
@@ -35,7 +36,7 @@ class AttentionRows {
 
   [[nodiscard]] std::int64_t group() const { return group_; }
   [[nodiscard]] std::int64_t StateFloats(std::int64_t queries) const {
-    return queries * group_ * (padded_dim_ + 2);
+    return queries * group_ * (padded_values_ + 2);
   }
   // The size of the scratch memory that Attend needs.
   [[nodiscard]] std::int64_t WorkFloats(std::int64_t queries) const;
@@ -48,8 +49,8 @@ class AttentionRows {
   void Attend(const AttentionPiece& piece, std::int64_t stretch, float* state, float* memory) const;
   // Merges `state` into `total`.
   void Merge(const AttentionPiece& piece, const float* state, float* total) const;
-  // Divides by the sums of weights and writes the rows of out. A row without visible positions
-  // becomes zero.
+  // Divides by the sums of weights, with the sinks', and writes the rows of out. A row without
+  // visible positions becomes zero.
   void Finish(const AttentionPiece& piece, const float* state) const;
 
  private:
@@ -80,8 +81,10 @@ class AttentionRows {
   const std::int64_t layer_;
   const AttentionOptions options_;
   const MatrixView<float> out_;
-  const std::int64_t dim_;
-  const std::int64_t padded_dim_;
+  const std::int64_t dim_;            // of queries and keys
+  const std::int64_t depth_pieces_;   // of dim_
+  const std::int64_t value_dim_;
+  const std::int64_t padded_values_;  // value_dim_ in whole panels
   const std::int64_t group_;
 };
 

@@ -8,7 +8,7 @@
 namespace twin::kernels {
 namespace {
 
-static_assert(kHeadDimMax <= kTileStride && kChunk <= kTileStride);
+static_assert(kDepthPiece <= kTileStride && kChunk <= kTileStride);
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t kChunkPanels = kChunk / kPanelColumns;
@@ -37,7 +37,7 @@ void ReadInOrder(const std::array<const void*, kChunk>& rows, std::int64_t row_b
 
 // The parts of Attend's scratch memory.
 struct AttentionRows::Work {
-  float* queries;  // [rows][kTileStride], multiplied by the scale
+  float* queries;  // [depth piece][rows][kTileStride], multiplied by the scale
   float* keys;     // [panel of 32 keys][dim][32]
   float* values;   // [panel of 32 dims][keys][32]
   float* scores;   // [tile rows][kTileStride]
@@ -53,11 +53,14 @@ AttentionRows::AttentionRows(const VectorKernels& kernels, MatrixView<const floa
       options_(options),
       out_(out),
       dim_(cache.shape.head_dim),
-      padded_dim_(RoundUp(cache.shape.head_dim, kPanelColumns)),
+      depth_pieces_((cache.shape.head_dim + kDepthPiece - 1) / kDepthPiece),
+      value_dim_(cache.shape.value_dim()),
+      padded_values_(RoundUp(cache.shape.value_dim(), kPanelColumns)),
       group_(q.columns / (cache.shape.kv_heads * cache.shape.head_dim)) {}
 
 std::int64_t AttentionRows::WorkFloats(std::int64_t queries) const {
-  return (queries * group_ + kernels_.tile_rows) * kTileStride + kChunk * (dim_ + padded_dim_);
+  return (queries * group_ * depth_pieces_ + kernels_.tile_rows) * kTileStride +
+         kChunk * (dim_ + padded_values_);
 }
 
 AttentionRows::Span AttentionRows::Visible(const AttentionPiece& piece, std::int64_t row) const {
@@ -67,9 +70,9 @@ AttentionRows::Span AttentionRows::Visible(const AttentionPiece& piece, std::int
 
 void AttentionRows::Clear(const AttentionPiece& piece, float* state) const {
   const std::int64_t rows = Rows(piece);
-  std::fill_n(state, rows * padded_dim_, 0.0F);
-  std::fill_n(state + rows * padded_dim_, rows, kNothing);
-  std::fill_n(state + rows * (padded_dim_ + 1), rows, 0.0F);
+  std::fill_n(state, rows * padded_values_, 0.0F);
+  std::fill_n(state + rows * padded_values_, rows, kNothing);
+  std::fill_n(state + rows * (padded_values_ + 1), rows, 0.0F);
 }
 
 void AttentionRows::Attend(const AttentionPiece& piece, std::int64_t stretch, float* state,
@@ -82,9 +85,9 @@ void AttentionRows::Attend(const AttentionPiece& piece, std::int64_t stretch, fl
 
   Work work{};
   work.queries = memory;
-  work.keys = work.queries + rows * kTileStride;
+  work.keys = work.queries + rows * depth_pieces_ * kTileStride;
   work.values = work.keys + kChunk * dim_;
-  work.scores = work.values + kChunk * padded_dim_;
+  work.scores = work.values + kChunk * padded_values_;
   PackQueries(piece, work.queries);
   const std::int64_t tiles = (rows + kernels_.tile_rows - 1) / kernels_.tile_rows;
   const bool bf16 = cache_.shape.dtype == DType::kBf16;
@@ -92,9 +95,9 @@ void AttentionRows::Attend(const AttentionPiece& piece, std::int64_t stretch, fl
     const Span chunk = {first, std::min(first + kChunk, end)};
     const Places places = PlacesOf(piece, chunk);
     ReadInOrder(places.keys, cache_.shape.RowBytes());
-    ReadInOrder(places.values, cache_.shape.RowBytes());
+    if (cache_.shape.parts() == 2) ReadInOrder(places.values, cache_.shape.RowBytes());
     kernels_.pack_keys(places.keys.data(), bf16, kChunkPanels, dim_, work.keys);
-    kernels_.pack_values(places.values.data(), bf16, chunk.end - first, dim_, work.values);
+    kernels_.pack_values(places.values.data(), bf16, chunk.end - first, value_dim_, work.values);
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
       const std::int64_t row = tile * rows / tiles;
       AttendTile(piece, chunk, row, (tile + 1) * rows / tiles - row, work, state);
@@ -106,8 +109,11 @@ void AttentionRows::PackQueries(const AttentionPiece& piece, float* queries) con
   for (std::int64_t row = 0; row < Rows(piece); ++row) {
     const float* query =
         q_.Row(piece.first_row + row / group_) + (piece.kv_head * group_ + row % group_) * dim_;
-    for (std::int64_t d = 0; d < dim_; ++d) {
-      queries[row * kTileStride + d] = query[d] * options_.scale;
+    for (std::int64_t piece_of = 0; piece_of < depth_pieces_; ++piece_of) {
+      float* const to = queries + (piece_of * Rows(piece) + row) * kTileStride;
+      const std::int64_t first = piece_of * kDepthPiece;
+      const std::int64_t depth = std::min(kDepthPiece, dim_ - first);
+      for (std::int64_t d = 0; d < depth; ++d) to[d] = query[first + d] * options_.scale;
     }
   }
 }
@@ -118,13 +124,15 @@ AttentionRows::Places AttentionRows::PlacesOf(const AttentionPiece& piece, Span 
   places.keys.fill(kZeroKey.data());
   places.values.fill(kZeroKey.data());
   const std::int64_t first = std::max(chunk.begin, Visible(piece, 0).begin);
+  const std::int64_t value_part = shape.parts() - 1;
   std::int64_t block = first / shape.block_size;
   std::int64_t place = first % shape.block_size;
   for (std::int64_t i = first - chunk.begin; i < chunk.end - chunk.begin; ++i) {
     const std::int64_t offset = place * shape.RowBytes();
     const auto index = static_cast<std::size_t>(i);
     places.keys[index] = cache_.Tile(piece.blocks[block], layer_, 0, piece.kv_head) + offset;
-    places.values[index] = cache_.Tile(piece.blocks[block], layer_, 1, piece.kv_head) + offset;
+    places.values[index] =
+        cache_.Tile(piece.blocks[block], layer_, value_part, piece.kv_head) + offset;
     if (++place == shape.block_size) {
       place = 0;
       ++block;
@@ -136,9 +144,9 @@ AttentionRows::Places AttentionRows::PlacesOf(const AttentionPiece& piece, Span 
 void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int64_t first_row,
                                std::int64_t rows, const Work& work, float* state) const {
   const std::int64_t all_rows = Rows(piece);
-  float* sums = state + first_row * padded_dim_;
-  float* maxima = state + all_rows * padded_dim_ + first_row;
-  float* weights = state + all_rows * (padded_dim_ + 1) + first_row;
+  float* sums = state + first_row * padded_values_;
+  float* maxima = state + all_rows * padded_values_ + first_row;
+  float* weights = state + all_rows * (padded_values_ + 1) + first_row;
   // Later rows see later positions. Skips the tile if the chunk is after all positions that its
   // last row sees, or before all positions that its first row sees.
   if (Visible(piece, first_row + rows - 1).end <= chunk.begin ||
@@ -148,15 +156,18 @@ void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int
   const std::int64_t keys = chunk.end - chunk.begin;
   for (std::int64_t r = 0; r < rows; ++r) std::fill_n(work.scores + r * kTileStride, kChunk, 0.0F);
   for (std::int64_t panel = 0; panel * kPanelColumns < keys; ++panel) {
-    const float* packed = work.keys + panel * dim_ * kPanelColumns;
-    kernels_.fp32_tile({.rows = rows,
-                        .x = work.queries + first_row * kTileStride,
-                        .depth = dim_,
-                        .y = work.scores + panel * kPanelColumns,
-                        .y_stride = kTileStride,
-                        .ahead = packed,
-                        .ahead_step = 0},
-                       packed);
+    for (std::int64_t piece_of = 0; piece_of < depth_pieces_; ++piece_of) {
+      const std::int64_t first = piece_of * kDepthPiece;
+      const float* packed = work.keys + (panel * dim_ + first) * kPanelColumns;
+      kernels_.fp32_tile({.rows = rows,
+                          .x = work.queries + (piece_of * all_rows + first_row) * kTileStride,
+                          .depth = std::min(kDepthPiece, dim_ - first),
+                          .y = work.scores + panel * kPanelColumns,
+                          .y_stride = kTileStride,
+                          .ahead = packed,
+                          .ahead_step = 0},
+                         packed);
+    }
   }
   for (std::int64_t r = 0; r < rows; ++r) {
     float* scores = work.scores + r * kTileStride;
@@ -174,14 +185,14 @@ void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int
                                                  .cap = options_.logit_cap,
                                                  .maximum = maxima + r,
                                                  .sum = weights + r});
-    if (factor != 1) kernels_.scale(factor, padded_dim_, sums + r * padded_dim_);
+    if (factor != 1) kernels_.scale(factor, padded_values_, sums + r * padded_values_);
   }
-  for (std::int64_t d = 0; d < padded_dim_; d += kPanelColumns) {
+  for (std::int64_t d = 0; d < padded_values_; d += kPanelColumns) {
     kernels_.fp32_tile({.rows = rows,
                         .x = work.scores,
                         .depth = keys,
                         .y = sums + d,
-                        .y_stride = padded_dim_,
+                        .y_stride = padded_values_,
                         .ahead = work.values,
                         .ahead_step = 0},
                        work.values + d * keys);
@@ -191,13 +202,13 @@ void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int
 void AttentionRows::Merge(const AttentionPiece& piece, const float* state, float* total) const {
   const std::int64_t rows = Rows(piece);
   for (std::int64_t row = 0; row < rows; ++row) {
-    const float* sum = state + row * padded_dim_;
-    float* total_sum = total + row * padded_dim_;
-    const std::int64_t maximum = rows * padded_dim_ + row;
+    const float* sum = state + row * padded_values_;
+    float* total_sum = total + row * padded_values_;
+    const std::int64_t maximum = rows * padded_values_ + row;
     const std::int64_t weight = maximum + rows;
     if (state[maximum] == kNothing) continue;
     if (total[maximum] == kNothing) {
-      std::copy_n(sum, padded_dim_, total_sum);
+      std::copy_n(sum, padded_values_, total_sum);
       total[maximum] = state[maximum];
       total[weight] = state[weight];
       continue;
@@ -205,7 +216,7 @@ void AttentionRows::Merge(const AttentionPiece& piece, const float* state, float
     const float larger = std::max(state[maximum], total[maximum]);
     const float factor = std::exp(state[maximum] - larger);
     const float total_factor = std::exp(total[maximum] - larger);
-    for (std::int64_t d = 0; d < padded_dim_; ++d) {
+    for (std::int64_t d = 0; d < padded_values_; ++d) {
       total_sum[d] = total_sum[d] * total_factor + sum[d] * factor;
     }
     total[weight] = total[weight] * total_factor + state[weight] * factor;
@@ -216,11 +227,18 @@ void AttentionRows::Merge(const AttentionPiece& piece, const float* state, float
 void AttentionRows::Finish(const AttentionPiece& piece, const float* state) const {
   const std::int64_t rows = Rows(piece);
   for (std::int64_t row = 0; row < rows; ++row) {
-    const float weight = state[rows * (padded_dim_ + 1) + row];
-    const float factor = weight > 0 ? 1 / weight : 0;
-    float* out =
-        out_.Row(piece.first_row + row / group_) + (piece.kv_head * group_ + row % group_) * dim_;
-    for (std::int64_t d = 0; d < dim_; ++d) out[d] = state[row * padded_dim_ + d] * factor;
+    const std::int64_t head = piece.kv_head * group_ + row % group_;
+    const float weight = state[rows * (padded_values_ + 1) + row];
+    float factor = weight > 0 ? 1 / weight : 0;
+    if (!options_.sinks.empty() && weight > 0) {
+      const float maximum = state[rows * padded_values_ + row];
+      const float sink = options_.sinks[static_cast<std::size_t>(head)];
+      const float larger = std::max(maximum, sink);
+      const float share = std::exp(maximum - larger);
+      factor = share / (weight * share + std::exp(sink - larger));
+    }
+    float* out = out_.Row(piece.first_row + row / group_) + head * value_dim_;
+    for (std::int64_t d = 0; d < value_dim_; ++d) out[d] = state[row * padded_values_ + d] * factor;
   }
 }
 

@@ -30,6 +30,17 @@ void EmbedRows(ThreadPool& pool, const WeightView& table, std::span<const std::i
 void AddEmbeddedRows(ThreadPool& pool, const WeightView& table, std::span<const std::int32_t> ids,
                      MatrixView<float> y);
 
+// Copies pieces of each row: y[t, p * y_apart + i] = x[t, p * x_apart + i] for p < pieces and i <
+// width. Aliasing: none. REQUIRES: the pieces lie within the rows.
+struct PieceCopy {
+  std::int64_t pieces = 0;
+  std::int64_t width = 0;
+  std::int64_t x_apart = 0;
+  std::int64_t y_apart = 0;
+};
+void CopyPieces(ThreadPool& pool, MatrixView<const float> x, const PieceCopy& copy,
+                MatrixView<float> y);
+
 // y[i] = x[rows[i]]. Aliasing: none. REQUIRES: 0 <= row < x.rows.
 void GatherRows(ThreadPool& pool, MatrixView<const float> x, std::span<const std::int32_t> rows,
                 MatrixView<float> y);

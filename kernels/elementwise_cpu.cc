@@ -54,6 +54,18 @@ void AddEmbeddedRows(ThreadPool& pool, const WeightView& table, std::span<const 
   });
 }
 
+void CopyPieces(ThreadPool& pool, MatrixView<const float> x, const PieceCopy& copy,
+                MatrixView<float> y) {
+  CHECK(x.rows == y.rows && copy.pieces >= 1);
+  CHECK((copy.pieces - 1) * copy.x_apart + copy.width <= x.columns);
+  CHECK((copy.pieces - 1) * copy.y_apart + copy.width <= y.columns);
+  ForEachRow(pool, y.rows, copy.pieces * copy.width, [&](std::int64_t t) {
+    for (std::int64_t p = 0; p < copy.pieces; ++p) {
+      std::copy_n(x.Row(t) + p * copy.x_apart, copy.width, y.Row(t) + p * copy.y_apart);
+    }
+  });
+}
+
 void GatherRows(ThreadPool& pool, MatrixView<const float> x, std::span<const std::int32_t> rows,
                 MatrixView<float> y) {
   CHECK(static_cast<std::int64_t>(rows.size()) == y.rows && x.columns == y.columns);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "core/check.h"
@@ -61,8 +62,11 @@ void PagedAttention(ThreadPool& pool, MatrixView<const float> q, const Attention
                     MatrixView<float> out) {
   const KvCacheShape& shape = cache.shape;
   const std::int64_t width = shape.kv_heads * shape.head_dim;
-  CHECK(IsCovered(batch, q) && out.rows == q.rows && out.columns == q.columns);
+  CHECK(IsCovered(batch, q) && out.rows == q.rows);
   CHECK(width > 0 && q.columns % width == 0 && q.columns > 0);
+  const std::int64_t heads = q.columns / shape.head_dim;
+  CHECK(out.columns == heads * shape.value_dim());
+  CHECK(options.sinks.empty() || static_cast<std::int64_t>(options.sinks.size()) == heads);
   CHECK(shape.head_dim <= kHeadDimMax && layer >= 0 && layer < shape.layers);
   CHECK(shape.dtype == DType::kFp32 || shape.dtype == DType::kBf16);
 
@@ -113,11 +117,17 @@ void PagedAttention(ThreadPool& pool, MatrixView<const float> q, const Attention
   }
 }
 
-void AppendKv(ThreadPool& pool, MatrixView<const float> keys, MatrixView<const float> values,
-              std::span<const std::int32_t> slots, std::int64_t layer, const KvCacheView& cache) {
+namespace {
+
+// Writes packed tokens: keys, and values if they have rows of their own.
+void AppendParts(ThreadPool& pool, std::span<const MatrixView<const float>> parts,
+                 std::span<const std::int32_t> slots, std::int64_t layer,
+                 const KvCacheView& cache) {
   const KvCacheShape& shape = cache.shape;
-  CHECK(keys.columns == shape.kv_heads * shape.head_dim && values.columns == keys.columns);
-  CHECK(keys.rows == values.rows && keys.rows == static_cast<std::int64_t>(slots.size()));
+  const auto rows = static_cast<std::int64_t>(slots.size());
+  const std::int64_t width = shape.kv_heads * shape.head_dim;
+  CHECK(static_cast<std::int64_t>(parts.size()) == shape.parts());
+  for (const auto& part : parts) CHECK(part.columns == width && part.rows == rows);
   CHECK(shape.dtype == DType::kFp32 || shape.dtype == DType::kBf16);
   CHECK(layer >= 0 && layer < shape.layers);
   const VectorKernels& kernels = KernelsFor(pool.instruction_set());
@@ -128,18 +138,31 @@ void AppendKv(ThreadPool& pool, MatrixView<const float> keys, MatrixView<const f
       kernels.narrow_to_bf16(row, shape.head_dim, reinterpret_cast<std::uint16_t*>(place));
     }
   };
-  ForEachRow(pool, keys.rows, 2 * keys.columns, [&](std::int64_t t) {
+  ForEachRow(pool, rows, shape.parts() * width, [&](std::int64_t t) {
     const std::int64_t slot = slots[static_cast<std::size_t>(t)];
     if (slot < 0) return;
     const std::int64_t block = slot / shape.block_size;
     const std::int64_t offset = slot % shape.block_size * shape.RowBytes();
     CHECK(block < shape.blocks);
     for (std::int64_t head = 0; head < shape.kv_heads; ++head) {
-      const std::int64_t column = head * shape.head_dim;
-      write(keys.Row(t) + column, cache.Tile(block, layer, 0, head) + offset);
-      write(values.Row(t) + column, cache.Tile(block, layer, 1, head) + offset);
+      for (std::size_t part = 0; part < parts.size(); ++part) {
+        write(parts[part].Row(t) + head * shape.head_dim,
+              cache.Tile(block, layer, static_cast<std::int64_t>(part), head) + offset);
+      }
     }
   });
+}
+
+}  // namespace
+
+void AppendKv(ThreadPool& pool, MatrixView<const float> keys, MatrixView<const float> values,
+              std::span<const std::int32_t> slots, std::int64_t layer, const KvCacheView& cache) {
+  AppendParts(pool, std::array{keys, values}, slots, layer, cache);
+}
+
+void AppendKeys(ThreadPool& pool, MatrixView<const float> keys, std::span<const std::int32_t> slots,
+                std::int64_t layer, const KvCacheView& cache) {
+  AppendParts(pool, std::array{keys}, slots, layer, cache);
 }
 
 }  // namespace twin::kernels

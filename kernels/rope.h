@@ -32,17 +32,25 @@ class RopeTable {
   std::vector<float> table_;
 };
 
-// Rotates the first 2 * table.pairs() elements of each head, in place ("rotate half": element i is
-// paired with element i + pairs):
+// The elements of a head that are rotated: 2 * pairs of them, beginning with `first`. Element i is
+// paired with i + pairs (as GPT-NeoX), or with its neighbour: 2 i with 2 i + 1 (as GPT-J).
+struct RotatedHeads {
+  std::int64_t head_dim = 0;
+  std::int64_t first = 0;
+  bool neighbours = false;
+};
+
+// Rotates 2 * table.pairs() elements of each head, in place; a pair (a, b) becomes
 //
-//   x'[i]         = x[i] * cos - x[i + pairs] * sin
-//   x'[i + pairs] = x[i + pairs] * cos + x[i] * sin
+//   a' = a * cos - b * sin
+//   b' = b * cos + a * sin
 //
 // Shapes    x: [tokens, heads * head_dim]; positions: [tokens].
 // Order     The result of a row depends only on that row and its position.
-// REQUIRES  2 * pairs <= head_dim; head_dim divides x.columns; 0 <= position < table.positions().
-// Source    Su et al., 2021, arXiv:2104.09864, with the pairing of GPT-NeoX.
+// REQUIRES  first + 2 * pairs <= head_dim; head_dim divides x.columns; 0 <= position <
+//           table.positions().
+// Source    Su et al., 2021, arXiv:2104.09864.
 void ApplyRope(ThreadPool& pool, const RopeTable& table, std::span<const std::int32_t> positions,
-               std::int64_t head_dim, MatrixView<float> x);
+               const RotatedHeads& heads, MatrixView<float> x);
 
 }  // namespace twin::kernels

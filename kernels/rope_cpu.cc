@@ -24,16 +24,17 @@ RopeTable::RopeTable(std::span<const double> inverse_frequencies, std::int64_t p
 }
 
 void ApplyRope(ThreadPool& pool, const RopeTable& table, std::span<const std::int32_t> positions,
-               std::int64_t head_dim, MatrixView<float> x) {
+               const RotatedHeads& heads, MatrixView<float> x) {
   CHECK(static_cast<std::int64_t>(positions.size()) == x.rows);
-  CHECK(2 * table.pairs() <= head_dim && x.columns % head_dim == 0);
+  CHECK(heads.first + 2 * table.pairs() <= heads.head_dim && x.columns % heads.head_dim == 0);
   const VectorKernels& kernels = KernelsFor(pool.instruction_set());
+  const auto rotate = heads.neighbours ? kernels.rotate_neighbours : kernels.rotate;
   ForEachRow(pool, x.rows, x.columns, [&](std::int64_t t) {
     const std::int64_t position = positions[static_cast<std::size_t>(t)];
     CHECK(position >= 0 && position < table.positions());
     const float* cosines = table.At(position);
-    for (float* head = x.Row(t); head < x.Row(t) + x.columns; head += head_dim) {
-      kernels.rotate(cosines, cosines + table.pairs(), table.pairs(), head);
+    for (std::int64_t head = 0; head < x.columns; head += heads.head_dim) {
+      rotate(cosines, cosines + table.pairs(), table.pairs(), x.Row(t) + head + heads.first);
     }
   });
 }

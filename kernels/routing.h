@@ -26,14 +26,35 @@ struct RoutedRows {
   std::vector<float> chosen_weights;
 };
 
-// Chooses for each row the experts_per_row experts with the largest logits, the first ones among
-// equals. Their weights are softmax values over all experts; with `normalised`, divided by the sum
-// of the chosen experts' values. A row's experts and weights depend on its logits alone.
+enum class ExpertScore : std::uint8_t {
+  kSoftmax,  // over all experts
+  kSigmoid,
+};
+
+// How a row's experts are chosen and weighted.
+struct ExpertChoice {
+  std::int32_t experts_per_row = 1;
+  bool normalised = false;  // weights are divided by their sum
+  ExpertScore score = ExpertScore::kSoftmax;
+  std::span<const float> bias = {};  // for each expert, added to its score for the choice; or empty
+  // Groups of neighbouring experts, as many in each. Experts of the groups_kept groups with the
+  // largest sums of their best_of_group largest scores, with bias, can be chosen.
+  std::int32_t groups = 1;
+  std::int32_t groups_kept = 1;
+  std::int32_t best_of_group = 1;
+  float scale = 1;  // of the weights
+};
+
+// Chooses for each row the experts with the largest scores, the first ones among equals. Their
+// weights are their scores without bias. A row's experts and weights depend on its logits alone.
 //
-// Shapes    logits: [rows, experts]. REQUIRES: 1 <= experts_per_row <= experts.
+// Shapes    logits: [rows, experts]. REQUIRES: 1 <= experts_per_row <= experts that can be chosen;
+//           groups divides experts; best_of_group <= experts / groups.
 // Error     1e-5 relative to each weight, against double precision, for logits up to 30.
-void RouteRows(ThreadPool& pool, MatrixView<const float> logits, std::int32_t experts_per_row,
-               bool normalised, RoutedRows& routed);
+// Source    groups and bias: DeepSeek-AI, 2024, arXiv:2412.19437, section 2.1.2, and
+//           arXiv:2405.04434, section 2.2.2.
+void RouteRows(ThreadPool& pool, MatrixView<const float> logits, const ExpertChoice& choice,
+               RoutedRows& routed);
 
 // y[rows[i]] += factors[i] * x[i]. REQUIRES: no row appears twice. Aliasing: none.
 void AddScaledRows(ThreadPool& pool, MatrixView<const float> x, std::span<const std::int32_t> rows,

@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
 
 #include "core/check.h"
 #include "kernels/routing.h"
@@ -8,36 +11,87 @@
 namespace twin::kernels {
 namespace {
 
-// The index of the largest value that is not negative, the first one among equals.
+constexpr float kTaken = -std::numeric_limits<float>::infinity();
+
+// The index of the largest value that is not taken, the first one among equals.
 std::size_t LargestLeft(std::span<const float> values) {
   std::size_t best = values.size();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i] < 0) continue;
+    if (values[i] == kTaken) continue;
     if (best == values.size() || values[i] > values[best]) best = i;
   }
   return best;
 }
 
-// Chooses as many of the logits as `chosen` has room for. Overwrites the logits.
-void Choose(std::span<float> logits, bool normalised, std::span<std::int32_t> chosen,
-            std::span<float> weights) {
-  constexpr float kTaken = -1;
+// Turns logits into scores times the divisor that is returned.
+float Score(ExpertScore score, std::span<float> logits) {
+  if (score == ExpertScore::kSigmoid) {
+    for (float& value : logits) value = 1 / (1 + std::exp(-value));
+    return 1;
+  }
   const float largest = *std::max_element(logits.begin(), logits.end());
   float sum = 0;
   for (float& value : logits) {
     value = std::exp(value - largest);
     sum += value;
   }
+  return sum;
+}
+
+// The sum of the `count` largest ranks of a group; `group` is overwritten.
+float BestOf(std::span<float> group, std::int32_t count) {
+  std::partial_sort(group.begin(), group.begin() + count, group.end(), std::greater<>());
+  return std::accumulate(group.begin(), group.begin() + count, 0.0F);
+}
+
+// Takes the ranks of all groups but the best ones. `scratch`: a rank for each expert, and one for
+// each group.
+void KeepBestGroups(const ExpertChoice& choice, std::span<float> ranks, std::span<float> scratch) {
+  const auto groups = static_cast<std::size_t>(choice.groups);
+  const std::size_t size = ranks.size() / groups;
+  const std::span<float> copy = scratch.first(ranks.size());
+  const std::span<float> sums = scratch.subspan(ranks.size(), groups);
+  std::ranges::copy(ranks, copy.begin());
+  for (std::size_t g = 0; g < groups; ++g) {
+    sums[g] = BestOf(copy.subspan(g * size, size), choice.best_of_group);
+  }
+  for (std::int32_t kept = 0; kept < choice.groups_kept; ++kept) sums[LargestLeft(sums)] = kTaken;
+  for (std::size_t g = 0; g < groups; ++g) {
+    if (sums[g] != kTaken) std::ranges::fill(ranks.subspan(g * size, size), kTaken);
+  }
+}
+
+// The floats of scratch memory that Choose() needs.
+std::int64_t ScratchFloats(std::int64_t experts, const ExpertChoice& choice) {
+  return 3 * experts + choice.groups;
+}
+
+// Chooses for one row of logits.
+void Choose(std::span<const float> logits, const ExpertChoice& choice, std::span<float> scratch,
+            std::span<std::int32_t> chosen, std::span<float> weights) {
+  const std::span<float> scores = scratch.first(logits.size());
+  const std::span<float> ranks = scratch.subspan(logits.size(), logits.size());
+  std::ranges::copy(logits, scores.begin());
+  const float divisor = Score(choice.score, scores);
+  std::ranges::copy(scores, ranks.begin());
+  for (std::size_t i = 0; i < choice.bias.size(); ++i) {
+    ranks[i] = scores[i] / divisor + choice.bias[i];
+  }
+  if (choice.groups > 1) KeepBestGroups(choice, ranks, scratch.subspan(2 * logits.size()));
   float sum_of_chosen = 0;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const std::size_t best = LargestLeft(logits);
+    const std::size_t best = LargestLeft(ranks);
     chosen[i] = static_cast<std::int32_t>(best);
-    weights[i] = logits[best] / sum;
+    weights[i] = scores[best] / divisor;
     sum_of_chosen += weights[i];
-    logits[best] = kTaken;
+    ranks[best] = kTaken;
   }
-  if (!normalised) return;
-  for (float& weight : weights) weight /= sum_of_chosen;
+  if (choice.normalised) {
+    for (float& weight : weights) weight /= sum_of_chosen;
+  }
+  if (choice.scale != 1) {
+    for (float& weight : weights) weight *= choice.scale;
+  }
 }
 
 void SortByExpert(std::int64_t rows, std::int64_t experts, std::int32_t per_row,
@@ -80,26 +134,32 @@ std::span<const float> RoutedRows::WeightsOf(std::int64_t expert) const {
   return Part(weights, first, expert);
 }
 
-void RouteRows(ThreadPool& pool, MatrixView<const float> logits, std::int32_t experts_per_row,
-               bool normalised, RoutedRows& routed) {
-  CHECK(experts_per_row >= 1 && experts_per_row <= logits.columns);
-  const auto per_row = static_cast<std::size_t>(experts_per_row);
+void RouteRows(ThreadPool& pool, MatrixView<const float> logits, const ExpertChoice& choice,
+               RoutedRows& routed) {
+  CHECK(choice.groups >= 1 && choice.groups_kept >= 1 && choice.groups_kept <= choice.groups);
+  CHECK(logits.columns % choice.groups == 0);
+  const std::int64_t group = logits.columns / choice.groups;
+  CHECK(choice.best_of_group >= 1 && choice.best_of_group <= group);
+  CHECK(choice.experts_per_row >= 1 && choice.experts_per_row <= group * choice.groups_kept);
+  CHECK(choice.bias.empty() || static_cast<std::int64_t>(choice.bias.size()) == logits.columns);
+  const auto per_row = static_cast<std::size_t>(choice.experts_per_row);
+  const std::int64_t floats = ScratchFloats(logits.columns, choice);
   const std::size_t pairs = static_cast<std::size_t>(logits.rows) * per_row;
   routed.chosen.resize(pairs);
   routed.chosen_weights.resize(pairs);
   constexpr std::int64_t kRowsPerRange = 64;
   const auto choose = [&](std::int64_t begin, std::int64_t end, std::int32_t thread) {
-    auto* const scratch = pool.scratch(thread).Reserve<float>(logits.columns);
+    auto* const scratch = pool.scratch(thread).Reserve<float>(floats);
     for (std::int64_t row = begin; row < end; ++row) {
-      std::copy_n(logits.Row(row), logits.columns, scratch);
       const std::size_t first = static_cast<std::size_t>(row) * per_row;
-      Choose({scratch, static_cast<std::size_t>(logits.columns)}, normalised,
+      Choose({logits.Row(row), static_cast<std::size_t>(logits.columns)}, choice,
+             {scratch, static_cast<std::size_t>(floats)},
              std::span(routed.chosen).subspan(first, per_row),
              std::span(routed.chosen_weights).subspan(first, per_row));
     }
   };
   pool.ParallelFor(logits.rows, kRowsPerRange, choose);
-  SortByExpert(logits.rows, logits.columns, experts_per_row, routed);
+  SortByExpert(logits.rows, logits.columns, choice.experts_per_row, routed);
 }
 
 void AddScaledRows(ThreadPool& pool, MatrixView<const float> x, std::span<const std::int32_t> rows,

@@ -176,7 +176,7 @@ OtherSeconds CpuOperations::RunOther(std::int64_t tokens) {
     if (rope_) {
       // Repeated rotations do not change the size of the numbers.
       seconds.rope += SecondsOf([&] {
-        kernels::ApplyRope(pool_, *rope_, positions, shape.head_dim,
+        kernels::ApplyRope(pool_, *rope_, positions, {shape.head_dim},
                            x.Columns(0, query_width + key_width));
       });
     }

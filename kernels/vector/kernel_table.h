@@ -29,6 +29,7 @@ inline constexpr VectorKernels kTable = {
     .scale = ScaleRow,
     .soft_cap = SoftCapRow,
     .rotate = RotateHead,
+    .rotate_neighbours = RotateNeighbours,
     .activate = ActivateRow,
     .narrow_to_bf16 = NarrowToBf16,
     .pack_keys = PackKeys,

@@ -38,27 +38,65 @@ inline void SoftCapRow(float cap, std::int64_t size, float* y) {
   Map(y, size, y, [&](Lanes v) { return Fill(cap) * Tanh(v / Fill(cap)); });
 }
 
+inline void Turn(Lanes& a, Lanes& b, Lanes cosine, Lanes sine) {
+  const Lanes first = a * cosine - b * sine;
+  b = b * cosine + a * sine;
+  a = first;
+}
+
 inline void RotateHead(const float* cosines, const float* sines, std::int64_t pairs, float* head) {
   float* other = head + pairs;
-  const auto turn = [](Lanes& a, Lanes& b, Lanes cosine, Lanes sine) {
-    const Lanes first = a * cosine - b * sine;
-    b = b * cosine + a * sine;
-    a = first;
-  };
   std::int64_t i = 0;
   for (; i + kLanes <= pairs; i += kLanes) {
     Lanes a = Load(head + i);
     Lanes b = Load(other + i);
-    turn(a, b, Load(cosines + i), Load(sines + i));
+    Turn(a, b, Load(cosines + i), Load(sines + i));
     Store(head + i, a);
     Store(other + i, b);
   }
   if (const std::int64_t rest = pairs - i; rest > 0) {
     Lanes a = LoadPart(head + i, rest);
     Lanes b = LoadPart(other + i, rest);
-    turn(a, b, LoadPart(cosines + i, rest), LoadPart(sines + i, rest));
+    Turn(a, b, LoadPart(cosines + i, rest), LoadPart(sines + i, rest));
     StorePart(head + i, rest, a);
     StorePart(other + i, rest, b);
+  }
+}
+
+// Every second element of a and b, from the first or the second on; and the inverse: elements of a
+// and b in turn, the first or the second half of them.
+template <std::int64_t kFirst, std::int64_t... kIndex>
+inline __attribute__((always_inline)) Lanes EverySecond(Lanes a, Lanes b, Indices<kIndex...>) {
+  return __builtin_shufflevector(a, b, (2 * kIndex + kFirst)...);
+}
+template <std::int64_t kFirst, std::int64_t... kIndex>
+inline __attribute__((always_inline)) Lanes InTurn(Lanes a, Lanes b, Indices<kIndex...>) {
+  return __builtin_shufflevector(a, b, (kFirst + kIndex / 2 + kIndex % 2 * kLanes)...);
+}
+
+inline void RotateNeighbours(const float* cosines, const float* sines, std::int64_t pairs,
+                             float* head) {
+  for (std::int64_t i = 0; i < pairs; i += kLanes) {
+    float* const at = head + 2 * i;
+    const std::int64_t count = pairs - i < kLanes ? pairs - i : kLanes;
+    const bool whole = count == kLanes;
+    const std::int64_t low = 2 * count < kLanes ? 2 * count : kLanes;
+    const std::int64_t high = 2 * count - low;
+    const Lanes first = whole ? Load(at) : LoadPart(at, low);
+    const Lanes second = whole ? Load(at + kLanes) : LoadPart(at + low, high);
+    Lanes even = EverySecond<0>(first, second, AllLanes{});
+    Lanes odd = EverySecond<1>(first, second, AllLanes{});
+    Turn(even, odd, whole ? Load(cosines + i) : LoadPart(cosines + i, count),
+         whole ? Load(sines + i) : LoadPart(sines + i, count));
+    const Lanes low_half = InTurn<0>(even, odd, AllLanes{});
+    const Lanes high_half = InTurn<kLanes / 2>(even, odd, AllLanes{});
+    if (whole) {
+      Store(at, low_half);
+      Store(at + kLanes, high_half);
+    } else {
+      StorePart(at, low, low_half);
+      StorePart(at + low, high, high_half);
+    }
   }
 }
 

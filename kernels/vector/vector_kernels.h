@@ -11,7 +11,7 @@ namespace twin::kernels {
 
 constexpr std::int64_t kPanelColumns = 32;  // outputs per panel, equal to WeightView::kPanelRows
 constexpr std::int64_t kDepthBlock = 192;   // words of a row of x summed in one accumulator
-constexpr std::int64_t kHeadDimMax = 256;
+constexpr std::int64_t kHeadDimMax = 1024;
 constexpr std::int64_t kTileStride = 272;  // from one row of a tile's x to the next; not a power
                                            // of two, so that rows fall into different cache sets
 
@@ -70,7 +70,10 @@ struct VectorKernels {
   void (*add)(const float* x, std::int64_t size, float* y);
   void (*scale)(float factor, std::int64_t size, float* y);
   void (*soft_cap)(float cap, std::int64_t size, float* y);
+  // Rotates pairs (i, i + pairs), or pairs of neighbours (2 i, 2 i + 1), of a head.
   void (*rotate)(const float* cosines, const float* sines, std::int64_t pairs, float* head);
+  void (*rotate_neighbours)(const float* cosines, const float* sines, std::int64_t pairs,
+                            float* head);
   // y = activation(gate) * up; if `up` is null, y = activation(gate).
   void (*activate)(Activation activation, const float* gate, const float* up, std::int64_t size,
                    float* y);

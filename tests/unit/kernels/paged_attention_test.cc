@@ -24,6 +24,12 @@ struct Case {
   std::vector<std::int32_t> lengths;  // per sequence
   std::int64_t window = 0;
   float cap = 0;
+  std::int64_t value_in_key = 0;
+  std::vector<float> sinks = {};  // per query head
+
+  [[nodiscard]] std::int64_t value_dim() const {
+    return value_in_key > 0 ? value_in_key : head_dim;
+  }
 };
 
 // A batch with its cache: keys and values of all lengths appended through AppendKv, block ids
@@ -40,7 +46,8 @@ class Scene {
               .layers = 3,
               .kv_heads = given.kv_heads,
               .block_size = given.block_size,
-              .head_dim = given.head_dim};
+              .head_dim = given.head_dim,
+              .value_in_key = given.value_in_key};
     bytes_.assign(static_cast<std::size_t>(shape_.Bytes()), std::byte{0xFF});
     tables_.assign(static_cast<std::size_t>(sequences * stride_), -1);
     first_query_ = {0};
@@ -61,6 +68,9 @@ class Scene {
   [[nodiscard]] KvCacheView cache() { return {bytes_.data(), shape_}; }
   [[nodiscard]] std::int64_t tokens() const { return first_query_.back(); }
   [[nodiscard]] std::int64_t width() const { return case_.kv_heads * case_.group * case_.head_dim; }
+  [[nodiscard]] std::int64_t out_width() const {
+    return case_.kv_heads * case_.group * case_.value_dim();
+  }
   [[nodiscard]] AttentionBatch batch() const {
     return {.first_query = first_query_,
             .kv_lengths = case_.lengths,
@@ -70,7 +80,8 @@ class Scene {
   [[nodiscard]] AttentionOptions options() const {
     return {.scale = 1 / std::sqrt(static_cast<float>(case_.head_dim)),
             .window = case_.window,
-            .logit_cap = case_.cap};
+            .logit_cap = case_.cap,
+            .sinks = case_.sinks};
   }
   [[nodiscard]] std::vector<std::int32_t>& tables() { return tables_; }
 
@@ -79,7 +90,8 @@ class Scene {
                 std::int64_t d) {
     const std::int64_t block =
         tables_[static_cast<std::size_t>(s * stride_ + position / case_.block_size)];
-    const std::byte* tile = cache().Tile(block, kLayer, values, head);
+    const std::int64_t part = case_.value_in_key > 0 ? 0 : values;
+    const std::byte* tile = cache().Tile(block, kLayer, part, head);
     const std::int64_t index = position % case_.block_size * case_.head_dim + d;
     if (case_.dtype == DType::kFp32) return reinterpret_cast<const float*>(tile)[index];
     return Bf16ToFloat(reinterpret_cast<const std::uint16_t*>(tile)[index]);
@@ -98,7 +110,11 @@ class Scene {
           tables_[static_cast<std::size_t>(s * stride_ + p / case_.block_size)];
       slots.push_back(static_cast<std::int32_t>(block * case_.block_size + p % case_.block_size));
     }
-    AppendKv(pool, keys.view, values.view, slots, kLayer, cache());
+    if (case_.value_in_key > 0) {
+      AppendKeys(pool, keys.view, slots, kLayer, cache());
+    } else {
+      AppendKv(pool, keys.view, values.view, slots, kLayer, cache());
+    }
   }
 
   Case case_;
@@ -126,9 +142,12 @@ std::vector<double> Exact(Scene& scene, const Case& given, std::int64_t s, std::
   }
   const double largest = *std::max_element(scores.begin(), scores.end());
   double total = 0;
+  if (!given.sinks.empty()) {
+    total += std::exp(given.sinks[static_cast<std::size_t>(head)] - largest);
+  }
   for (double& score : scores) total += score = std::exp(score - largest);
-  std::vector<double> out(static_cast<std::size_t>(given.head_dim));
-  for (std::int64_t d = 0; d < given.head_dim; ++d) {
+  std::vector<double> out(static_cast<std::size_t>(given.value_dim()));
+  for (std::int64_t d = 0; d < given.value_dim(); ++d) {
     for (std::size_t i = 0; i < scores.size(); ++i) {
       out[static_cast<std::size_t>(d)] +=
           scores[i] / total *
@@ -147,9 +166,9 @@ void ExpectExact(Scene& scene, const Case& given, const TestMatrix& q, const Tes
         const std::vector<double> exact =
             Exact(scene, given, static_cast<std::int64_t>(s), position, head,
                   q.view.Row(row) + head * given.head_dim);
-        for (std::int64_t d = 0; d < given.head_dim; ++d) {
+        for (std::int64_t d = 0; d < given.value_dim(); ++d) {
           // Values are normal deviates: |v| reaches about 4.
-          ASSERT_NEAR(out.view.Row(row)[head * given.head_dim + d],
+          ASSERT_NEAR(out.view.Row(row)[head * given.value_dim() + d],
                       exact[static_cast<std::size_t>(d)], 8e-5)
               << "sequence " << s << ", position " << position << ", head " << head;
         }
@@ -164,7 +183,7 @@ class PagedAttentionTest : public testing::TestWithParam<InstructionSet> {
     ThreadPool pool(threads, GetParam());
     Scene scene(pool, given);
     TestMatrix q(scene.tokens(), scene.width());
-    TestMatrix out(scene.tokens(), scene.width());
+    TestMatrix out(scene.tokens(), scene.out_width());
     q.FillRandom("q");
     PagedAttention(pool, q.view, scene.batch(), scene.cache(), kLayer, scene.options(), out.view);
     ExpectExact(scene, given, q, out);
@@ -200,6 +219,37 @@ TEST_P(PagedAttentionTest, AgreesUnderASlidingWindowAndALogitCap) {
     ExpectAgreement({.queries = {1, 70, 1}, .lengths = {150, 140, 10}, .window = window});
   }
   ExpectAgreement({.queries = {3, 1}, .lengths = {80, 20}, .cap = 1.5F});
+}
+
+TEST_P(PagedAttentionTest, ReadsValuesFromTheBeginningsOfKeys) {
+  // One key head for all queries, wider than the pieces in which scores are summed.
+  for (const auto& [head_dim, value] : {std::pair{40, 24}, {256, 255}, {300, 256}, {576, 512}}) {
+    for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+      ExpectAgreement({.dtype = dtype,
+                       .kv_heads = 1,
+                       .group = 5,
+                       .head_dim = head_dim,
+                       .queries = {1, 30, 3},
+                       .lengths = {9, 30, 70},
+                       .value_in_key = value});
+    }
+  }
+}
+
+TEST_P(PagedAttentionTest, SinksTakeAShareOfTheWeights) {
+  // Sinks far below, among and far above the scores; a window that ends the first stretch.
+  const std::vector<float> sinks = {-30, 0.5F, 3, 90};
+  ExpectAgreement({.kv_heads = 2,
+                   .group = 2,
+                   .queries = {1, 40, 3},
+                   .lengths = {9, 40, 70},
+                   .sinks = sinks});
+  ExpectAgreement({.kv_heads = 2,
+                   .group = 2,
+                   .queries = {1, 9},
+                   .lengths = {1100, 30},
+                   .window = 100,
+                   .sinks = sinks});
 }
 
 TEST_P(PagedAttentionTest, AgreesWhereTheContextIsSplitAmongThreads) {

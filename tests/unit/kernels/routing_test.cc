@@ -28,7 +28,8 @@ class RoutingTest : public ::testing::Test {
       std::copy(logits[i].begin(), logits[i].end(), matrix.view.Row(static_cast<std::int64_t>(i)));
     }
     RoutedRows routed;
-    RouteRows(pool_, matrix.view, experts_per_row, normalised, routed);
+    RouteRows(pool_, matrix.view,
+              {.experts_per_row = experts_per_row, .normalised = normalised}, routed);
     return routed;
   }
 
@@ -44,6 +45,48 @@ TEST_F(RoutingTest, WeightsAreSoftmaxValuesOrTheirSharesOfTheSum) {
   const RoutedRows normalised = Route(logits, 2, true);
   EXPECT_THAT(normalised.chosen_weights,
               ElementsAre(FloatNear(5.0F / 7, 1e-6F), FloatNear(2.0F / 7, 1e-6F)));
+}
+
+TEST_F(RoutingTest, SigmoidScoresWithABiasAreChosenFromTheBestGroups) {
+  // Sigmoids of the logits are 0.5, 0.9 | 0.6, 0.8 | 0.7, 0.1; with the bias, ranks are 0.5, 0.9 |
+  // 0.85, 0.8 | 0.7, 1.5, and sums of two 1.4, 1.65, 2.2. The last two groups are kept.
+  const auto logit = [](float p) { return std::log(p / (1 - p)); };
+  TestMatrix logits(1, 6);
+  std::ranges::copy(
+      std::vector{logit(0.5F), logit(0.9F), logit(0.6F), logit(0.8F), logit(0.7F), logit(0.1F)},
+      logits.view.Row(0));
+  const std::vector<float> bias = {0, 0, 0.25F, 0, 0, 1.4F};
+  ExpertChoice choice{.experts_per_row = 3,
+                      .normalised = true,
+                      .score = ExpertScore::kSigmoid,
+                      .bias = bias,
+                      .groups = 3,
+                      .groups_kept = 2,
+                      .best_of_group = 2,
+                      .scale = 2.5F};
+  RoutedRows routed;
+  RouteRows(pool_, logits.view, choice, routed);
+  EXPECT_THAT(routed.chosen, ElementsAre(5, 2, 3));
+  EXPECT_THAT(routed.chosen_weights,
+              ElementsAre(FloatNear(2.5F * 0.1F / 1.5F, 1e-6F), FloatNear(1, 1e-6F),
+                          FloatNear(2.5F * 0.8F / 1.5F, 1e-6F)));
+  // The best of each group decides: 0.9, 0.85, 1.5.
+  choice.best_of_group = 1;
+  choice.normalised = false;
+  RouteRows(pool_, logits.view, choice, routed);
+  EXPECT_THAT(routed.chosen, ElementsAre(5, 1, 4));
+  EXPECT_NEAR(routed.chosen_weights[1], 2.5F * 0.9F, 1e-6F);
+}
+
+TEST_F(RoutingTest, GroupsLimitSoftmaxScores) {
+  TestMatrix logits(1, 4);
+  std::ranges::copy(std::vector{std::log(1.0F), std::log(4.0F), std::log(3.0F), std::log(2.0F)},
+                    logits.view.Row(0));
+  RoutedRows routed;
+  RouteRows(pool_, logits.view,
+            {.experts_per_row = 2, .groups = 2, .groups_kept = 1, .scale = 2}, routed);
+  EXPECT_THAT(routed.chosen, ElementsAre(1, 0));
+  EXPECT_THAT(routed.chosen_weights, ElementsAre(FloatNear(0.8F, 1e-6F), FloatNear(0.2F, 1e-6F)));
 }
 
 TEST_F(RoutingTest, OfEqualLogitsTheFirstExpertIsChosen) {
@@ -65,7 +108,7 @@ TEST_F(RoutingTest, PairsAreSortedByExpertThenByRow) {
 
 TEST_F(RoutingTest, NoRowsAreRoutedNowhere) {
   RoutedRows routed;
-  RouteRows(pool_, {nullptr, 0, 3, 3}, 2, true, routed);
+  RouteRows(pool_, {nullptr, 0, 3, 3}, {.experts_per_row = 2, .normalised = true}, routed);
   EXPECT_THAT(routed.RowsOf(2), IsEmpty());
   EXPECT_THAT(routed.rows, IsEmpty());
 }
@@ -89,13 +132,13 @@ TEST_F(RoutingTest, WeightsAgreeWithDoublePrecisionWhateverTheCompany) {
   TestMatrix logits(kRows, kExperts);
   logits.FillRandom("logits", 8);
   RoutedRows all;
-  RouteRows(pool_, logits.view, 4, false, all);
+  RouteRows(pool_, logits.view, {.experts_per_row = 4}, all);
   for (std::int64_t row = 0; row < kRows; ++row) {
     const float* const values = logits.view.Row(row);
     double sum = 0;
     for (std::int64_t i = 0; i < kExperts; ++i) sum += std::exp(static_cast<double>(values[i]));
     RoutedRows alone;
-    RouteRows(pool_, logits.view.Rows(row, 1), 4, false, alone);
+    RouteRows(pool_, logits.view.Rows(row, 1), {.experts_per_row = 4}, alone);
     for (std::size_t i = 0; i < 4; ++i) {
       const std::size_t pair = static_cast<std::size_t>(row) * 4 + i;
       const double exact = std::exp(static_cast<double>(values[all.chosen[pair]])) / sum;

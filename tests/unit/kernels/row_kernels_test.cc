@@ -125,7 +125,7 @@ TEST_P(RowKernelsTest, RopeTurnsPairsHalfAHeadApart) {
     TestMatrix x(kTokens, 3 * head_dim);
     x.FillRandom("x");
     const std::vector<float> before = x.values;
-    ApplyRope(pool_, table, positions, head_dim, x.view);
+    ApplyRope(pool_, table, positions, {head_dim}, x.view);
     for (std::int64_t t = 0; t < kTokens; ++t) {
       for (std::int64_t head = 0; head < 3; ++head) {
         const float* old = before.data() + t * x.view.stride + head * head_dim;
@@ -140,6 +140,39 @@ TEST_P(RowKernelsTest, RopeTurnsPairsHalfAHeadApart) {
         }
         EXPECT_EQ(now[2 * pairs], old[2 * pairs]);
         EXPECT_EQ(now[2 * pairs + 1], old[2 * pairs + 1]);
+      }
+    }
+    EXPECT_TRUE(x.GapsAreUntouched());
+  }
+}
+
+TEST_P(RowKernelsTest, RopeTurnsNeighboursBehindAnUnrotatedPart) {
+  for (const std::int64_t pairs : {1, 2, 3, 4, 6, 8, 10, 16, 21, 32}) {
+    constexpr std::int64_t kFirst = 5;
+    const std::int64_t head_dim = kFirst + 2 * pairs + 1;
+    std::vector<double> frequencies;
+    for (std::int64_t i = 0; i < pairs; ++i) frequencies.push_back(1.0 / (1 << i % 8));
+    const RopeTable table(frequencies, 400);
+    const std::vector<std::int32_t> positions = {0, 1, 17, 20, 399};
+    TestMatrix x(kTokens, 2 * head_dim);
+    x.FillRandom("x");
+    const std::vector<float> before = x.values;
+    ApplyRope(pool_, table, positions,
+              {.head_dim = head_dim, .first = kFirst, .neighbours = true}, x.view);
+    for (std::int64_t t = 0; t < kTokens; ++t) {
+      for (std::int64_t head = 0; head < 2; ++head) {
+        const float* old = before.data() + t * x.view.stride + head * head_dim;
+        const float* now = x.view.Row(t) + head * head_dim;
+        for (std::int64_t d = 0; d < kFirst; ++d) EXPECT_EQ(now[d], old[d]);
+        EXPECT_EQ(now[head_dim - 1], old[head_dim - 1]);
+        for (std::int64_t i = 0; i < pairs; ++i) {
+          const double angle =
+              positions[static_cast<std::size_t>(t)] * frequencies[static_cast<std::size_t>(i)];
+          const double a = old[kFirst + 2 * i];
+          const double b = old[kFirst + 2 * i + 1];
+          EXPECT_NEAR(now[kFirst + 2 * i], a * std::cos(angle) - b * std::sin(angle), 2e-6);
+          EXPECT_NEAR(now[kFirst + 2 * i + 1], b * std::cos(angle) + a * std::sin(angle), 2e-6);
+        }
       }
     }
     EXPECT_TRUE(x.GapsAreUntouched());

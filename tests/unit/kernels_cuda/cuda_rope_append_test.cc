@@ -62,8 +62,8 @@ void CudaRopeAppendTest::Check(const Case& each) {
   const auto keys = expected.view().Columns(kHeads * each.head_dim, kKvHeads * each.head_dim);
   if (each.norms) HeadRmsNorm(pool_, query_gain, kEpsilon, queries);
   if (each.norms) HeadRmsNorm(pool_, key_gain, kEpsilon, keys);
-  if (each.pairs > 0) ApplyRope(pool_, table, positions_, each.head_dim, queries);
-  if (each.pairs > 0) ApplyRope(pool_, table, positions_, each.head_dim, keys);
+  if (each.pairs > 0) ApplyRope(pool_, table, positions_, {each.head_dim}, queries);
+  if (each.pairs > 0) ApplyRope(pool_, table, positions_, {each.head_dim}, keys);
 
   const KvCacheShape shape{.dtype = DType::kBf16,
                            .blocks = kBlocks,
