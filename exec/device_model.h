@@ -7,6 +7,7 @@
 
 #include "core/dtype.h"
 #include "exec/executor.h"
+#include "exec/model/layer_list.h"
 #include "exec/model/model_config.h"
 #include "exec/profile/model_work.h"
 #include "exec/profile/operations.h"
@@ -32,12 +33,7 @@ class DeviceModel {
   // The shape of the KV cache that this model writes: this rank's heads and layers.
   [[nodiscard]] kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
                                                  std::int64_t block_size) const {
-    return {.dtype = dtype,
-            .blocks = blocks,
-            .layers = share().shape.layers,
-            .kv_heads = share().shape.kv_heads,
-            .block_size = block_size,
-            .head_dim = share().shape.head_dim};
+    return CacheShapeOf(share().shape, dtype, blocks, block_size);
   }
 
   // Makes a further model that computes with the same weights, on its own pool, at the same time as

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/ids.h"
+#include "kernels/paged_attention.h"
 
 namespace twin::exec {
 
@@ -42,5 +43,13 @@ struct RaggedBatch {
   // the tokens.
   void Assign(std::span<const BatchItem> items, std::int32_t block_size);
 };
+
+// The batch as attention reads it; borrows the batch.
+inline kernels::AttentionBatch AttentionBatchOf(const RaggedBatch& batch) {
+  return {.first_query = batch.first_row,
+          .kv_lengths = batch.kv_lengths,
+          .block_tables = batch.block_tables,
+          .table_stride = batch.table_stride};
+}
 
 }  // namespace twin::exec

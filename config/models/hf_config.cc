@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/models/config_fields.h"
+#include "config/models/layered_computation.h"
 #include "config/models/layered_config.h"
 #include "config/models/named_model.h"
 #include "config/models/stored_weights.h"
@@ -276,6 +277,7 @@ ModelConfig ReadLayered(const ConfigFields& config, const ConfigFields& outer,
   ModelConfig model;
   model.model_type = type;
   model.shape = ReadLayeredModel(config, outer, type);
+  ReadLayeredComputation(config, model);
   ReadEndTokens(config, nullptr, model);
   return model;
 }

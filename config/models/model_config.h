@@ -13,9 +13,23 @@
 
 namespace twin {
 
-// Positions of a layer's norms: before each half, after each residual addition, or both before and
-// after each half (gemma2).
-enum class NormPlacement : std::uint8_t { kBefore, kBehindSum, kAround };
+// Positions of a layer's norms: before each half, after each residual addition, both before and
+// after each half (gemma2), or after each half, before the addition (olmo2).
+enum class NormPlacement : std::uint8_t { kBefore, kBehindSum, kAround, kBehindHalf };
+
+// How the router of a mixture scores and chooses experts, besides ModelConfig's
+// normalises_expert_weights and the selection bias of MoeSpec.
+struct RoutingConfig {
+  bool sigmoid = false;  // scores are the sigmoids of the logits, otherwise their softmax
+  // Neighbouring experts form groups, of which those with the largest sums of their best scores,
+  // best_of_group each, can be chosen.
+  std::int32_t groups = 1;
+  std::int32_t groups_kept = 1;
+  std::int32_t best_of_group = 1;
+  float scale = 1;  // of the weights
+
+  bool operator==(const RoutingConfig&) const = default;
+};
 
 // Layout in which a checkpoint stores weights in 4 bits.
 struct Int4Layout {
@@ -32,7 +46,8 @@ struct Int4Layout {
 // computed (exec/model/model_config.h).
 struct ModelConfig {
   ModelSpec shape;
-  std::string model_type;  // empty: unknown, as for a preset
+  bool is_computed = true;  // false: only the shape was read, all else is meaningless
+  std::string model_type;   // empty: unknown, as for a preset
   WeightNaming naming = WeightNaming::kLlama;
   Activation activation = Activation::kSilu;
   NormPlacement norm_placement = NormPlacement::kBefore;
@@ -40,6 +55,7 @@ struct ModelConfig {
   float norm_gain_offset = 0;  // added to the stored gains (gemma2: 1)
   // For models without learned positions: leading dimensions of a head that are rotated, and how.
   std::int32_t rotary_dimensions = 0;
+  bool rotates_neighbours = false;  // pairs are (2 i, 2 i + 1), not (i, i + rotary_dimensions / 2)
   RopeConfig rope;
   // First row of the position table that is used (opt: 2).
   std::int32_t position_offset = 0;
@@ -54,8 +70,9 @@ struct ModelConfig {
   float logit_scale = 1;
   float attention_cap = 0;
   float logit_cap = 0;
-  // In a mixture, the softmax values of a token's experts are divided by their sum.
+  // In a mixture, the scores of a token's experts are divided by their sum.
   bool normalises_expert_weights = false;
+  RoutingConfig routing;
   bool scales_attention_by_layer = false;  // also divides q.k by the layer's number, from 1 (gpt2)
 
   std::vector<std::int32_t> end_tokens;  // a generation may stop after any of these

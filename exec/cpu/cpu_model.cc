@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/input_error.h"
 #include "exec/cpu/cpu_executor.h"
 #include "exec/cpu/cpu_operations.h"
+#include "exec/cpu/sized_matrix.h"
+#include "exec/model/layer_list.h"
 #include "exec/model/rope.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
@@ -16,13 +19,6 @@
 
 namespace twin::exec {
 namespace {
-
-using kernels::DenseMatrix;
-
-kernels::MatrixView<float> Sized(kernels::AlignedBuffer& buffer, std::int64_t rows,
-                                 std::int64_t columns) {
-  return DenseMatrix(buffer.Reserve<float>(rows * columns), rows, columns);
-}
 
 // REQUIRES: rows without gaps.
 std::span<float> ValuesOf(const kernels::MatrixView<float>& matrix) {
@@ -41,14 +37,16 @@ CpuModel::CpuModel(ModelConfig config, std::shared_ptr<const ModelWeights> weigh
                    std::int32_t positions, kernels::ThreadPool& pool, const RankLinks& links)
     : config_(std::move(config)),
       share_(ShareOf(config_, links.place)),
+      layers_(LayerListOf(share_.shape)),
       links_(links),
       weights_(std::move(weights)),
       positions_(positions),
       pool_(pool),
       mixtures_(MixturesOf(*weights_)),
-      experts_(share_, pool) {
+      experts_(share_, pool),
+      latent_(share_, pool) {
   CHECK(positions >= 1 && positions <= config_.shape.max_position);
-  CHECK(weights_->layers.size() == static_cast<std::size_t>(share_.shape.layers));
+  CHECK(weights_->layers.size() == layers_.size());
   CHECK((links.tensor == nullptr ? 1 : links.tensor->size()) == links.place.grid.tensor);
   CHECK((links.stages == nullptr ? 1 : links.stages->size()) == links.place.grid.pipeline);
   if (config_.shape.learned_positions == 0) {
@@ -75,8 +73,8 @@ kernels::MatrixView<const float> CpuModel::Forward(const RaggedBatch& batch,
     const LayerWeights& layer = weights_->layers[i];
     Attend(batch, i, cache);
     AddHalf(attended_, layer.output, layer.attention_norm, layer.attention_post_norm);
-    if (mixtures_.empty()) {
-      AddHalf(ComputeMlp(layer), layer.down, layer.mlp_norm, layer.mlp_post_norm);
+    if (mixtures_.empty() || mixtures_[i].is_dense()) {
+      AddHalf(ComputeMlp(i), layer.down, layer.mlp_norm, layer.mlp_post_norm);
     } else {
       AddProjected(ComputeMixture(i), layer.mlp_norm, layer.mlp_post_norm);
     }
@@ -89,15 +87,8 @@ kernels::MatrixView<const float> CpuModel::Forward(const RaggedBatch& batch,
 }
 
 void CpuModel::SizeBuffers(std::int64_t rows) {
-  const ModelSpec& shape = share_.shape;
-  const std::int64_t query_width = std::int64_t{shape.query_heads} * shape.head_dim;
-  const std::int64_t key_width = std::int64_t{shape.kv_heads} * shape.head_dim;
-  residual_ = Sized(residual_buffer_, rows, shape.hidden);
-  normed_ = Sized(normed_buffer_, rows, shape.hidden);
-  qkv_ = Sized(qkv_buffer_, rows, query_width + 2 * key_width);
-  attended_ = Sized(attended_buffer_, rows, query_width);
-  if (!mixtures_.empty()) return;
-  inner_ = Sized(inner_buffer_, rows, (shape.gated_mlp ? 2 : 1) * std::int64_t{shape.intermediate});
+  residual_ = Sized(residual_buffer_, rows, share_.shape.hidden);
+  normed_ = Sized(normed_buffer_, rows, share_.shape.hidden);
 }
 
 void CpuModel::Embed(const RaggedBatch& batch) {
@@ -139,32 +130,38 @@ void CpuModel::LookUp(const RaggedBatch& batch, Matrix to) {
 
 void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
                       const kernels::KvCacheView& cache) {
-  const ModelSpec& shape = share_.shape;
+  const LayerSpec& spec = layers_[layer];
   const LayerWeights& weights = weights_->layers[layer];
-  Multiply(HalfInput(weights.attention_norm), weights.qkv, false, qkv_);
-  const std::int64_t query_width = attended_.columns;
-  const std::int64_t key_width = (qkv_.columns - query_width) / 2;
-  const Matrix queries = qkv_.Columns(0, query_width);
-  const Matrix keys = qkv_.Columns(query_width, key_width);
-  const Matrix values = qkv_.Columns(query_width + key_width, key_width);
-  if (shape.qk_norm) {
+  attended_ = Sized(attended_buffer_, batch.rows(), weights.output.matrix.view().columns);
+  if (!spec.latent) return AttendWithHeads(batch, layer, cache);
+  latent_.Compute(HalfInput(weights.attention_norm), spec, weights, *rope_,
+                  {batch, cache, static_cast<std::int64_t>(layer), laps_}, attended_);
+}
+
+void CpuModel::AttendWithHeads(const RaggedBatch& batch, std::size_t layer,
+                               const kernels::KvCacheView& cache) {
+  const LayerSpec& spec = layers_[layer];
+  const LayerWeights& weights = weights_->layers[layer];
+  const std::int64_t query_width = std::int64_t{spec.query_heads} * spec.head_dim;
+  const std::int64_t key_width = std::int64_t{spec.kv_heads} * spec.head_dim;
+  const Matrix qkv = Sized(qkv_buffer_, batch.rows(), query_width + 2 * key_width);
+  Multiply(HalfInput(weights.attention_norm), weights.qkv, false, qkv);
+  const Matrix queries = qkv.Columns(0, query_width);
+  const Matrix keys = qkv.Columns(query_width, key_width);
+  const Matrix values = qkv.Columns(query_width + key_width, key_width);
+  if (spec.qk_norm) {
     kernels::HeadRmsNorm(pool_, weights.query_norm.gain, config_.norm_epsilon, queries);
     kernels::HeadRmsNorm(pool_, weights.key_norm.gain, config_.norm_epsilon, keys);
   }
   if (rope_) {
     // Queries and keys are neighbours in memory, with heads of one size.
-    kernels::ApplyRope(pool_, *rope_, batch.positions, shape.head_dim,
-                       qkv_.Columns(0, query_width + key_width));
+    kernels::ApplyRope(pool_, *rope_, batch.positions, {spec.head_dim},
+                       qkv.Columns(0, query_width + key_width));
   }
   const auto cache_layer = static_cast<std::int64_t>(layer);
   kernels::AppendKv(pool_, keys, values, batch.slots, cache_layer, cache);
   laps_.Lap(StepPart::kOther);
-  kernels::PagedAttention(pool_, queries,
-                          {.first_query = batch.first_row,
-                           .kv_lengths = batch.kv_lengths,
-                           .block_tables = batch.block_tables,
-                           .table_stride = batch.table_stride},
-                          cache, cache_layer,
+  kernels::PagedAttention(pool_, queries, AttentionBatchOf(batch), cache, cache_layer,
                           {.scale = config_.attention_scale,
                            .window = share_.layer_windows[layer],
                            .logit_cap = config_.attention_cap},
@@ -172,15 +169,17 @@ void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
   laps_.Lap(StepPart::kAttention);
 }
 
-CpuModel::ConstMatrix CpuModel::ComputeMlp(const LayerWeights& layer) {
-  Multiply(HalfInput(layer.mlp_norm), layer.up, false, inner_);
-  if (!share_.shape.gated_mlp) {
-    kernels::Activate(pool_, config_.activation, inner_);
-    return inner_;
+CpuModel::ConstMatrix CpuModel::ComputeMlp(std::size_t layer) {
+  const LayerWeights& weights = weights_->layers[layer];
+  const Matrix inner = Sized(inner_buffer_, residual_.rows, weights.up.matrix.view().rows);
+  Multiply(HalfInput(weights.mlp_norm), weights.up, false, inner);
+  if (!layers_[layer].gated_mlp) {
+    kernels::Activate(pool_, config_.activation, inner);
+    return inner;
   }
-  const std::int64_t width = share_.shape.intermediate;
-  const Matrix gate = inner_.Columns(0, width);
-  kernels::ActivateGated(pool_, config_.activation, gate, inner_.Columns(width, width), gate);
+  const std::int64_t width = inner.columns / 2;
+  const Matrix gate = inner.Columns(0, width);
+  kernels::ActivateGated(pool_, config_.activation, gate, inner.Columns(width, width), gate);
   return gate;
 }
 
@@ -304,6 +303,11 @@ std::unique_ptr<Executor> CpuModel::MakeExecutor(const ExecutorConfig& config) {
 }
 
 std::unique_ptr<Operations> CpuModel::MakeOperations(const kernels::KvCacheView& cache) {
+  if (!HasPlainLayers(config_.shape)) {
+    throw InputError(InputError::Kind::kUsage, "model " + config_.shape.name,
+                     "has layers that differ, or another attention than plain, whose operations "
+                     "are not measured; allowed: run or generate it");
+  }
   return std::make_unique<CpuOperations>(config_, MatricesOf(*weights_), positions_, cache, pool_);
 }
 

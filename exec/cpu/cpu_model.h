@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/cpu/expert_mixture.h"
+#include "exec/cpu/latent_attention.h"
 #include "exec/device_model.h"
 #include "exec/lap_timer.h"
 #include "exec/model/model_config.h"
@@ -21,9 +22,9 @@
 
 namespace twin::exec {
 
-// Activations are fp32. A row's result depends on its sequence's tokens and the cache alone: its
-// bits are equal however prompts are cut into chunks, whatever shares the batch, on any number of
-// threads. One caller at a time.
+// Layers may differ in kind. Activations are fp32. A row's result depends on its sequence's tokens
+// and the cache alone: its bits are equal however prompts are cut into chunks, whatever shares the
+// batch, on any number of threads. One caller at a time.
 //
 // Each rank of a grid has a model and calls Forward() with equal batches. The ranks of a stage sum
 // the products of both halves of every layer, and the embedding: 2 * layers + 1 all-reduces, then
@@ -73,9 +74,11 @@ class CpuModel final : public DeviceModel {
   void LookUp(const RaggedBatch& batch, Matrix to);
   // Computes the first half of a layer up to its output projection; the result is in attended_.
   void Attend(const RaggedBatch& batch, std::size_t layer, const kernels::KvCacheView& cache);
-  // Computes the second half of a layer up to its output projection; the result is in the first
-  // columns of inner_.
-  ConstMatrix ComputeMlp(const LayerWeights& layer);
+  void AttendWithHeads(const RaggedBatch& batch, std::size_t layer,
+                       const kernels::KvCacheView& cache);
+  // Computes the second half of a layer up to its output projection; returns the
+  // result.
+  ConstMatrix ComputeMlp(std::size_t layer);
   // The input of half a layer: the residual stream, normalised if norms come first.
   ConstMatrix HalfInput(const NormWeights& norm);
   // Computes the second half of a layer with a mixture of experts, projection included.
@@ -96,17 +99,20 @@ class CpuModel final : public DeviceModel {
   void Sum(Matrix values);
 
   ModelConfig config_;
-  ModelConfig share_;  // the part that this rank computes
+  ModelConfig share_;              // the part that this rank computes
+  std::vector<LayerSpec> layers_;  // of the share
   RankLinks links_;
   std::shared_ptr<const ModelWeights> weights_;
   std::int32_t positions_;
   kernels::ThreadPool& pool_;
   std::optional<kernels::RopeTable> rope_;
   LapTimer laps_;
-  std::vector<MixtureMatrices> mixtures_;  // by layer; empty if MLPs are dense
+  std::vector<MixtureMatrices> mixtures_;  // by layer; empty if all MLPs are dense
   ExpertMixture experts_;
+  LatentAttention latent_;
 
-  // Activations of one pass, by row; the buffers grow to the largest one.
+  // Activations of one pass, by row; the buffers grow to the largest one. The width of attended_
+  // is that of the layer being computed.
   kernels::AlignedBuffer residual_buffer_;
   kernels::AlignedBuffer normed_buffer_;
   kernels::AlignedBuffer qkv_buffer_;
@@ -116,9 +122,7 @@ class CpuModel final : public DeviceModel {
   kernels::AlignedBuffer logit_buffer_;
   Matrix residual_;
   Matrix normed_;
-  Matrix qkv_;
   Matrix attended_;
-  Matrix inner_;
   std::vector<std::int32_t> table_rows_;  // of the position table, or of this rank's embedding
   std::vector<float> gathered_;           // logits, rank by rank
 };

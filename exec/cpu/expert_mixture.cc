@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "exec/cpu/sized_matrix.h"
+#include "exec/model/layer_list.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
@@ -9,19 +11,32 @@
 namespace twin::exec {
 namespace {
 
-kernels::MatrixView<float> DenseIn(kernels::AlignedBuffer& buffer, std::int64_t rows,
-                                   std::int64_t columns) {
-  return kernels::DenseMatrix(buffer.Reserve<float>(rows * columns), rows, columns);
+// All mixtures of a model choose alike.
+kernels::ExpertChoice ChoiceOf(const ModelConfig& model) {
+  kernels::ExpertChoice choice{.normalised = model.normalises_expert_weights,
+                               .groups = model.routing.groups,
+                               .groups_kept = model.routing.groups_kept,
+                               .best_of_group = model.routing.best_of_group,
+                               .scale = model.routing.scale};
+  if (model.routing.sigmoid) choice.score = kernels::ExpertScore::kSigmoid;
+  for (const LayerSpec& layer : LayerListOf(model.shape)) {
+    if (layer.moe.experts > 0) choice.experts_per_row = layer.moe.experts_per_token;
+  }
+  return choice;
 }
 
 }  // namespace
 
 std::vector<MixtureMatrices> MixturesOf(const ModelWeights& weights) {
   std::vector<MixtureMatrices> mixtures;
+  const bool any = std::ranges::any_of(
+      weights.layers, [](const LayerWeights& layer) { return !layer.experts.empty(); });
+  if (!any) return mixtures;
   for (const LayerWeights& layer : weights.layers) {
-    if (layer.experts.empty()) continue;
     MixtureMatrices& mixture = mixtures.emplace_back();
+    if (layer.experts.empty()) continue;
     mixture.router = layer.router.matrix.view();
+    mixture.selection_bias = layer.selection_bias;
     for (const auto& expert : layer.experts) {
       mixture.experts.push_back({expert.up.matrix.view(), expert.down.matrix.view()});
     }
@@ -32,18 +47,16 @@ std::vector<MixtureMatrices> MixturesOf(const ModelWeights& weights) {
 }
 
 ExpertMixture::ExpertMixture(const ModelConfig& model, kernels::ThreadPool& pool)
-    : activation_(model.activation),
-      experts_per_token_(model.shape.moe.experts_per_token),
-      normalised_(model.normalises_expert_weights),
-      pool_(pool) {}
+    : activation_(model.activation), choice_(ChoiceOf(model)), pool_(pool) {}
 
 ExpertMixture::Matrix ExpertMixture::Compute(kernels::MatrixView<const float> x,
                                              const MixtureMatrices& matrices, const Lap& lap) {
-  const Matrix logits = DenseIn(logit_buffer_, x.rows, matrices.router.rows);
+  const Matrix logits = Sized(logit_buffer_, x.rows, matrices.router.rows);
   kernels::Gemm(pool_, x, matrices.router, {}, logits);
   lap(MixturePart::kRouter);
-  kernels::RouteRows(pool_, logits, experts_per_token_, normalised_, routed_);
-  sum_ = DenseIn(sum_buffer_, x.rows, x.columns);
+  choice_.bias = matrices.selection_bias;
+  kernels::RouteRows(pool_, logits, choice_, routed_);
+  sum_ = Sized(sum_buffer_, x.rows, x.columns);
   std::fill_n(sum_.data, sum_.rows * sum_.columns, 0.0F);
   lap(MixturePart::kRouting);
   for (std::size_t i = 0; i < matrices.experts.size(); ++i) {
@@ -59,7 +72,7 @@ void ExpertMixture::AddExpert(kernels::MatrixView<const float> x,
   const std::span<const std::int32_t> rows = routed_.RowsOf(index);
   if (rows.empty()) return;
   const Matrix gathered =
-      DenseIn(gathered_buffer_, static_cast<std::int64_t>(rows.size()), x.columns);
+      Sized(gathered_buffer_, static_cast<std::int64_t>(rows.size()), x.columns);
   kernels::GatherRows(pool_, x, rows, gathered);
   lap(MixturePart::kRouting);
   const Matrix output = ComputeMlp(gathered, expert, false, lap);
@@ -70,7 +83,12 @@ void ExpertMixture::AddExpert(kernels::MatrixView<const float> x,
 void ExpertMixture::AddShared(kernels::MatrixView<const float> x, const MixtureMatrices& matrices,
                               const Lap& lap) {
   const Matrix output = ComputeMlp(x, matrices.shared, true, lap);
-  const Matrix gates = DenseIn(logit_buffer_, x.rows, 1);
+  if (matrices.shared_gate.rows == 0) {
+    kernels::Add(pool_, output, sum_);
+    lap(MixturePart::kRouting);
+    return;
+  }
+  const Matrix gates = Sized(logit_buffer_, x.rows, 1);
   kernels::Gemm(pool_, x, matrices.shared_gate, {}, gates);
   lap(MixturePart::kRouter);
   kernels::AddGatedRows(pool_, output, gates, sum_);
@@ -80,14 +98,14 @@ void ExpertMixture::AddShared(kernels::MatrixView<const float> x, const MixtureM
 ExpertMixture::Matrix ExpertMixture::ComputeMlp(kernels::MatrixView<const float> x,
                                                 const MixtureMatrices::Expert& expert, bool shared,
                                                 const Lap& lap) {
-  const Matrix inner = DenseIn(inner_buffer_, x.rows, expert.up.rows);
+  const Matrix inner = Sized(inner_buffer_, x.rows, expert.up.rows);
   kernels::Gemm(pool_, x, expert.up, {}, inner);
   lap(shared ? MixturePart::kSharedUp : MixturePart::kExpertUp);
   const std::int64_t width = expert.up.rows / 2;
   const Matrix gate = inner.Columns(0, width);
   kernels::ActivateGated(pool_, activation_, gate, inner.Columns(width, width), gate);
   lap(MixturePart::kActivation);
-  const Matrix output = DenseIn(output_buffer_, x.rows, expert.down.rows);
+  const Matrix output = Sized(output_buffer_, x.rows, expert.down.rows);
   kernels::Gemm(pool_, gate, expert.down, {}, output);
   lap(shared ? MixturePart::kSharedDown : MixturePart::kExpertDown);
   return output;

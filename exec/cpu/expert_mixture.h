@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "exec/model/model_config.h"
@@ -23,18 +24,21 @@ struct MixtureMatrices {
     kernels::WeightView down;
   };
   kernels::WeightView router;
+  std::span<const float> selection_bias;  // empty: none
   std::vector<Expert> experts;
-  Expert shared;  // without rows if there is none
-  kernels::WeightView shared_gate;
+  Expert shared;                    // without rows if there is none
+  kernels::WeightView shared_gate;  // without rows: the shared expert is added as it is
 
+  [[nodiscard]] bool is_dense() const { return experts.empty(); }
   [[nodiscard]] bool has_shared() const { return shared.up.rows > 0; }
 };
 
-// The mixtures by layer; empty if MLPs are dense.
+// The mixtures by layer, without experts where the MLP is dense; empty if all MLPs are.
 std::vector<MixtureMatrices> MixturesOf(const ModelWeights& weights);
 
 // Computes mixtures of one shape. Source: Jiang et al., 2024, arXiv:2401.04088 (experts);
-// Qwen2MoeSparseMoeBlock of transformers 4.55.4 (shared expert).
+// Qwen2MoeSparseMoeBlock of transformers 4.55.4 (shared expert with a gate); DeepSeek-AI, 2024,
+// arXiv:2412.19437 (choice of experts).
 class ExpertMixture {
  public:
   using Matrix = kernels::MatrixView<float>;
@@ -45,7 +49,7 @@ class ExpertMixture {
   ExpertMixture(const ModelConfig& model, kernels::ThreadPool& pool);
 
   // y[t] = sum over the experts e chosen for row t of weight[t, e] * e(x[t])
-  //        + sigmoid(shared_gate . x[t]) * shared(x[t])
+  //        + sigmoid(shared_gate . x[t]) * shared(x[t]), or without a gate + shared(x[t])
   //
   // Each matrix is multiplied once, with all rows of its expert. The sum has the ascending order of
   // experts, so that a row of y depends on its row of x alone, to the bit. The result is valid
@@ -64,8 +68,7 @@ class ExpertMixture {
                     bool shared, const Lap& lap);
 
   Activation activation_;
-  std::int32_t experts_per_token_;
-  bool normalised_;
+  kernels::ExpertChoice choice_;
   kernels::ThreadPool& pool_;
   kernels::RoutedRows routed_;
   kernels::AlignedBuffer logit_buffer_;

@@ -196,7 +196,8 @@ class PartReader {
           linear.bias_storage = UploadFloats(ReadBias(matrix, means_.source), means_.upload);
           return linear;
         },
-        [this](const NormPlan& norm) { return Norm(norm); });
+        [this](const NormPlan& norm) { return Norm(norm); },
+        [this](const VectorPlan& vector) { return ReadVector(vector, means_.source); });
   }
   // Number of 4-bit matrices that were widened because of the order of their inputs.
   [[nodiscard]] std::int64_t widened() const { return widened_; }

@@ -75,6 +75,14 @@ void CheckFormatOn(const CudaModelOptions& options, cuda::Device& device) {
   }
 }
 
+void CheckLayers(const ModelConfig& config) {
+  if (HasPlainLayers(config.shape)) return;
+  throw InputError(InputError::Kind::kUsage, "device",
+                   "is cuda, which computes models of equal layers with plain attention alone, "
+                   "unlike " +
+                       config.shape.name + "; allowed: cpu");
+}
+
 void CheckAttention(const CudaModelOptions& options, const cuda::CudaModel& model) {
   const std::optional<AttentionKernel> kernel = options.model_options.attention_kernel;
   if (!kernel) return;
@@ -90,6 +98,7 @@ void CheckAttention(const CudaModelOptions& options, const cuda::CudaModel& mode
 }  // namespace
 
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool) {
+  CheckLayers(options.config);
   CheckFormat(options.format);
   CheckAccumulation(options);
   CheckMixture(options.config, options.format);

@@ -8,30 +8,27 @@
 #include <string_view>
 
 #include "config/models/hf_config.h"
+#include "config/models/layered_computation.h"
 #include "config/models/stored_weights.h"
 #include "core/input_error.h"
 
 namespace twin::exec {
 namespace {
 
-constexpr std::string_view kPlainAlone =
-    "executors compute models of equal layers with plain attention; allowed: simulate it";
-
-bool HasEqualPlainLayers(const ModelSpec& shape) {
-  const bool ungated = shape.moe.shared_intermediate > 0 && !shape.moe.shared_gate;
-  return !ungated && shape.groups.empty() && !shape.latent && !shape.recurrent &&
-         !shape.block_index && shape.value_dim == 0 && shape.chunk == 0 && !shape.full_qk_norm &&
-         !shape.sinks && !shape.keys_are_values && shape.output_gate == OutputGate::kNone &&
-         shape.moe.latent == 0 && !shape.moe.selection_bias && !shape.moe.router_bias &&
-         !shape.moe.expert_bias && shape.moe.identity_experts == 0 &&
-         shape.moe.dense_intermediate == 0 && shape.scales_per_layer == 0;
-}
-
 // The part of the config that cannot be computed; empty if all can.
 std::string NotComputed(const ModelConfig& model) {
   using Scaling = RopeConfig::Scaling;
-  if (FindModelFamily(model.model_type) == nullptr || !HasEqualPlainLayers(model.shape)) {
-    return fmt::format("model_type {}: {}", model.model_type, kPlainAlone);
+  if (!model.is_computed) {
+    return fmt::format(
+        "model_type {}: executors compute models of equal layers with plain attention, and {}; "
+        "allowed: simulate it",
+        model.model_type, ComputedLayeredNames());
+  }
+  const bool plain = HasPlainLayers(model.shape);
+  if (!plain && !model.quantization.empty()) {
+    return fmt::format(
+        "quantization_config: quantised weights of model_type {} are not computed; allowed: none",
+        model.model_type);
   }
   if (!model.quantization.empty() && !model.int4) {
     return fmt::format(
@@ -96,6 +93,16 @@ void SetGpt2OrOpt(const ModelSpec& shape, ModelConfig& config) {
 
 }  // namespace
 
+bool HasPlainLayers(const ModelSpec& shape) {
+  const bool ungated = shape.moe.shared_intermediate > 0 && !shape.moe.shared_gate;
+  return !ungated && shape.groups.empty() && !shape.latent && !shape.recurrent &&
+         !shape.block_index && shape.value_dim == 0 && shape.chunk == 0 && !shape.full_qk_norm &&
+         !shape.sinks && !shape.keys_are_values && shape.output_gate == OutputGate::kNone &&
+         shape.moe.latent == 0 && !shape.moe.selection_bias && !shape.moe.router_bias &&
+         !shape.moe.expert_bias && shape.moe.identity_experts == 0 &&
+         shape.moe.dense_intermediate == 0 && shape.scales_per_layer == 0;
+}
+
 ModelConfig ReadModelConfig(const std::filesystem::path& path) {
   const bool is_directory = std::filesystem::is_directory(path);
   return Computed(ReadHfConfig(path), (is_directory ? path / "config.json" : path).string());
@@ -106,7 +113,11 @@ ModelConfig ParseModelConfig(std::string_view text, const std::string& where) {
 }
 
 ModelConfig ConfigOfShape(const ModelSpec& shape) {
-  if (!HasEqualPlainLayers(shape)) Refuse(shape, std::string(kPlainAlone));
+  if (!HasPlainLayers(shape)) {
+    Refuse(shape,
+           "is a shape of layers that differ, or of another attention than plain, which executors "
+           "compute from a config.json alone; allowed: simulate it");
+  }
   ModelConfig config;
   config.shape = shape;
   config.normalises_expert_weights = shape.moe.experts > 0;

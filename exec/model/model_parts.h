@@ -14,12 +14,21 @@ struct ExpertParts {
   Linear down;
 };
 
+// One head of latent attention (LatentHeadPlan).
+template <class Linear>
+struct LatentHeadParts {
+  Linear key;
+  Linear value;
+};
+
 template <class Linear, class Norm>
 struct LayerParts {
   Norm attention_norm;
-  Linear qkv;  // rows of queries, keys, values
+  Linear qkv;  // rows of queries, keys, values; for latent attention see LayerPlan
   Norm query_norm;
   Norm key_norm;
+  Linear query_up;
+  std::vector<LatentHeadParts<Linear>> latent_heads;
   Linear output;
   Norm attention_post_norm;
   Norm mlp_norm;
@@ -28,8 +37,9 @@ struct LayerParts {
   Linear up;
   Linear down;
   Norm mlp_post_norm;
-  Linear router;       // in a mixture: a row for each expert
-  Linear shared_gate;  // in a mixture with a shared expert: one row
+  Linear router;                      // in a mixture: a row for each expert
+  std::vector<float> selection_bias;  // in a mixture: of the experts, or empty
+  Linear shared_gate;                 // in a mixture with a shared expert: one row
   std::vector<ExpertParts<Linear>> experts;
 };
 
@@ -55,10 +65,11 @@ enum class MatrixRole : std::uint8_t {
   kEnd,         // a projection before the first layer or after the last one, or the head
 };
 
-// Makes every part in the order of the model: linear(MatrixPlan, MatrixRole), norm(NormPlan).
-template <class Linear, class Norm, class MakeLinear, class MakeNorm>
+// Makes every part in the order of the model: linear(MatrixPlan, MatrixRole), norm(NormPlan),
+// vector(VectorPlan).
+template <class Linear, class Norm, class MakeLinear, class MakeNorm, class MakeVector>
 ModelParts<Linear, Norm> MakeParts(const TensorPlan& plan, const MakeLinear& linear,
-                                   const MakeNorm& norm) {
+                                   const MakeNorm& norm, const MakeVector& vector) {
   ModelParts<Linear, Norm> parts;
   parts.embedding = linear(plan.embedding, MatrixRole::kEmbedding);
   parts.positions = linear(plan.positions, MatrixRole::kPositions);
@@ -69,6 +80,11 @@ ModelParts<Linear, Norm> MakeParts(const TensorPlan& plan, const MakeLinear& lin
     layer.qkv = linear(from.qkv, MatrixRole::kProjection);
     layer.query_norm = norm(from.query_norm);
     layer.key_norm = norm(from.key_norm);
+    layer.query_up = linear(from.query_up, MatrixRole::kProjection);
+    for (const LatentHeadPlan& head : from.latent_heads) {
+      layer.latent_heads.push_back(
+          {linear(head.key, MatrixRole::kProjection), linear(head.value, MatrixRole::kProjection)});
+    }
     layer.output = linear(from.output, MatrixRole::kProjection);
     layer.attention_post_norm = norm(from.attention_post_norm);
     layer.mlp_norm = norm(from.mlp_norm);
@@ -76,6 +92,7 @@ ModelParts<Linear, Norm> MakeParts(const TensorPlan& plan, const MakeLinear& lin
     layer.down = linear(from.down, MatrixRole::kProjection);
     layer.mlp_post_norm = norm(from.mlp_post_norm);
     layer.router = linear(from.router, MatrixRole::kRouter);
+    layer.selection_bias = vector(from.selection_bias);
     layer.shared_gate = linear(from.shared_gate, MatrixRole::kRouter);
     for (const ExpertPlan& expert : from.experts) {
       layer.experts.push_back({linear(expert.up, MatrixRole::kProjection),

@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "exec/model/layer_list.h"
 
 namespace twin::exec {
 namespace {
@@ -16,11 +17,11 @@ IndexRange Share(std::int64_t count, std::int32_t ranks, std::int32_t rank) {
   return {first, count * (rank + 1) / ranks - first};
 }
 
-IndexRange QueryHeads(const ModelSpec& model, const GridPlace& place) {
+IndexRange QueryHeads(const LayerSpec& model, const GridPlace& place) {
   return Share(model.query_heads, place.grid.tensor, place.tensor_rank);
 }
 
-IndexRange KvHeads(const ModelSpec& model, const GridPlace& place) {
+IndexRange KvHeads(const LayerSpec& model, const GridPlace& place) {
   const std::int64_t first = std::int64_t{model.kv_heads} * place.tensor_rank / place.grid.tensor;
   return {first, KvHeadsPerRank(model, place.grid)};
 }
@@ -61,8 +62,25 @@ MatrixPlan TakeColumns(const MatrixPlan& plan, const IndexRange& range, bool wit
   return taken;
 }
 
-LayerPlan LayerShare(const LayerPlan& plan, const ModelSpec& model, const GridPlace& place) {
-  LayerPlan share = plan;
+// Compressed queries and the compressed vector are whole on every rank.
+void ShareLatent(const LayerPlan& plan, const LayerSpec& model, const GridPlace& place,
+                 LayerPlan& share) {
+  const IndexRange heads = QueryHeads(model, place);
+  const IndexRange queries = Scaled(heads, model.head_dim);
+  if (plan.query_up.parts.empty()) {
+    const std::int64_t width = std::int64_t{model.query_heads} * model.head_dim;
+    share.qkv = TakeRows(plan.qkv, {queries, {width, plan.qkv.rows() - width}});
+  } else {
+    share.query_up = TakeRows(plan.query_up, {queries});
+  }
+  const auto first = plan.latent_heads.begin() + heads.first;
+  share.latent_heads.assign(first, first + heads.count);
+  share.output =
+      TakeColumns(plan.output, Scaled(heads, model.value_width()), place.tensor_rank == 0);
+}
+
+void ShareHeads(const LayerPlan& plan, const LayerSpec& model, const GridPlace& place,
+                LayerPlan& share) {
   const IndexRange queries = Scaled(QueryHeads(model, place), model.head_dim);
   const IndexRange keys = Scaled(KvHeads(model, place), model.head_dim);
   const std::int64_t query_width = std::int64_t{model.query_heads} * model.head_dim;
@@ -70,8 +88,17 @@ LayerPlan LayerShare(const LayerPlan& plan, const ModelSpec& model, const GridPl
   share.qkv = TakeRows(plan.qkv, {queries,
                                   {query_width + keys.first, keys.count},
                                   {query_width + key_width + keys.first, keys.count}});
+  share.output = TakeColumns(plan.output, queries, place.tensor_rank == 0);
+}
+
+LayerPlan LayerShare(const LayerPlan& plan, const LayerSpec& model, const GridPlace& place) {
+  LayerPlan share = plan;
+  if (model.latent) {
+    ShareLatent(plan, model, place, share);
+  } else {
+    ShareHeads(plan, model, place, share);
+  }
   const bool has_bias = place.tensor_rank == 0;
-  share.output = TakeColumns(plan.output, queries, has_bias);
   const auto cut_mlp = [&](std::int64_t width, MatrixPlan& up, MatrixPlan& down) {
     const IndexRange inner = Share(width, place.grid.tensor, place.tensor_rank);
     up = model.gated_mlp ? TakeRows(up, {inner, {width + inner.first, inner.count}})
@@ -84,6 +111,16 @@ LayerPlan LayerShare(const LayerPlan& plan, const ModelSpec& model, const GridPl
     cut_mlp(model.moe.expert_intermediate, expert.up, expert.down);
   }
   return share;
+}
+
+// Makes a layer one rank's share of it.
+void Divide(const Parallelism& grid, LayerSpec& layer) {
+  const std::int32_t kv_heads = KvHeadsPerRank(layer, grid);
+  layer.query_heads /= grid.tensor;
+  layer.kv_heads = kv_heads;
+  layer.intermediate /= grid.tensor;
+  layer.moe.expert_intermediate /= grid.tensor;
+  layer.moe.shared_intermediate /= grid.tensor;
 }
 
 }  // namespace
@@ -120,12 +157,15 @@ ModelConfig ShareOf(const ModelConfig& model, const GridPlace& place) {
   const IndexRange layers = LayersOf(model.shape, place);
   const auto first = model.layer_windows.begin() + layers.first;
   share.layer_windows.assign(first, first + layers.count);
-  share.shape.layers = static_cast<std::int32_t>(layers.count);
-  share.shape.query_heads = model.shape.query_heads / place.grid.tensor;
-  share.shape.kv_heads = KvHeadsPerRank(model.shape, place.grid);
-  share.shape.intermediate = model.shape.intermediate / place.grid.tensor;
-  share.shape.moe.expert_intermediate = model.shape.moe.expert_intermediate / place.grid.tensor;
-  share.shape.moe.shared_intermediate = model.shape.moe.shared_intermediate / place.grid.tensor;
+  if (model.shape.groups.empty()) {
+    share.shape.layers = static_cast<std::int32_t>(layers.count);
+    Divide(place.grid, share.shape);
+    return share;
+  }
+  const std::vector<LayerSpec> all = LayerListOf(model.shape);
+  std::vector<LayerSpec> own(all.begin() + layers.first, all.begin() + layers.first + layers.count);
+  for (LayerSpec& layer : own) Divide(place.grid, layer);
+  SetLayerList(own, share.shape);
   return share;
 }
 
@@ -138,9 +178,10 @@ TensorPlan ShareOf(const TensorPlan& plan, const ModelConfig& model, const GridP
     share.project_in = plan.project_in;
   }
   const IndexRange layers = LayersOf(model.shape, place);
-  for (std::int64_t i = 0; i < layers.count; ++i) {
-    const LayerPlan& layer = plan.layers[static_cast<std::size_t>(layers.first + i)];
-    share.layers.push_back(LayerShare(layer, model.shape, place));
+  const std::vector<LayerSpec> specs = LayerListOf(model.shape);
+  for (std::int64_t i = layers.first; i < layers.first + layers.count; ++i) {
+    const auto layer = static_cast<std::size_t>(i);
+    share.layers.push_back(LayerShare(plan.layers[layer], specs[layer], place));
   }
   if (!place.last_stage()) return share;
   share.final_norm = plan.final_norm;

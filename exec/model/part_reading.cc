@@ -31,6 +31,11 @@ std::vector<float> ReadGain(const NormPlan& plan, const ModelConfig& model, Tens
   return gain;
 }
 
+std::vector<float> ReadVector(const VectorPlan& plan, TensorSource& source) {
+  if (plan.name.empty()) return {};
+  return source.ReadVector(plan.name, plan.width, VectorKind::kBias);
+}
+
 // Tries the family's prefixes in turn.
 TensorPlan PlanStored(const ModelConfig& model, const Checkpoint& checkpoint) {
   const std::vector<std::string> prefixes = PrefixesOf(model.naming);

@@ -17,6 +17,9 @@ std::vector<float> ReadBias(const MatrixPlan& plan, TensorSource& source);
 // The gain of a norm, with the offset that the model adds to stored gains.
 std::vector<float> ReadGain(const NormPlan& plan, const ModelConfig& model, TensorSource& source);
 
+// The numbers of a vector; none if the model has no such vector.
+std::vector<float> ReadVector(const VectorPlan& plan, TensorSource& source);
+
 // The plan with the first of the family's prefixes with which the checkpoint has the embedding.
 TensorPlan PlanStored(const ModelConfig& model, const Checkpoint& checkpoint);
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "exec/model/layer_list.h"
+
 namespace twin::exec {
 namespace {
 
@@ -13,7 +15,7 @@ namespace {
 class Planner {
  public:
   Planner(const ModelConfig& model, const std::string& prefix)
-      : model_(model), shape_(model.shape), prefix_(prefix) {}
+      : model_(model), shape_(model.shape), layers_(LayerListOf(model.shape)), prefix_(prefix) {}
 
   [[nodiscard]] TensorPlan Plan() const {
     const bool gpt2 = model_.naming == WeightNaming::kGpt2;
@@ -29,7 +31,7 @@ class Planner {
       plan.project_in = {{{prefix_ + "project_in.weight", "", shape_.hidden}}, width};
       plan.project_out = {{{prefix_ + "project_out.weight", "", width}}, shape_.hidden};
     }
-    for (std::int32_t i = 0; i < shape_.layers; ++i) plan.layers.push_back(Layer(i));
+    for (std::size_t i = 0; i < layers_.size(); ++i) plan.layers.push_back(Layer(i));
     if (shape_.final_norm) plan.final_norm = Norm(prefix_ + FinalNormName());
     if (!shape_.tied_embeddings) plan.head = {{{"lm_head.weight", "", shape_.vocab}}, width};
     return plan;
@@ -56,22 +58,22 @@ class Planner {
     return {name + ".weight", bias ? name + ".bias" : "", rows};
   }
 
-  [[nodiscard]] std::int64_t query_width() const {
-    return std::int64_t{shape_.query_heads} * shape_.head_dim;
+  [[nodiscard]] static std::int64_t QueryWidth(const LayerSpec& spec) {
+    return std::int64_t{spec.query_heads} * spec.head_dim;
   }
-  [[nodiscard]] std::int64_t key_width() const {
-    return std::int64_t{shape_.kv_heads} * shape_.head_dim;
+  [[nodiscard]] static std::int64_t KeyWidth(const LayerSpec& spec) {
+    return std::int64_t{spec.kv_heads} * spec.head_dim;
   }
 
-  [[nodiscard]] MatrixPlan SeparateQkv(const std::string& attention) const {
-    const bool bias = shape_.qkv_bias;
-    return {{Part(attention + "q_proj", query_width(), bias),
-             Part(attention + "k_proj", key_width(), bias),
-             Part(attention + "v_proj", key_width(), bias)},
+  [[nodiscard]] MatrixPlan SeparateQkv(const LayerSpec& spec, const std::string& attention) const {
+    const bool bias = spec.qkv_bias;
+    return {{Part(attention + "q_proj", QueryWidth(spec), bias),
+             Part(attention + "k_proj", KeyWidth(spec), bias),
+             Part(attention + "v_proj", KeyWidth(spec), bias)},
             shape_.hidden};
   }
 
-  [[nodiscard]] LayerPlan Layer(std::int32_t index) const {
+  [[nodiscard]] LayerPlan Layer(std::size_t index) const {
     const std::string number = std::to_string(index) + ".";
     switch (model_.naming) {
       case WeightNaming::kGpt2:
@@ -79,34 +81,21 @@ class Planner {
       case WeightNaming::kOpt:
         return OptLayer(prefix_ + "layers." + number);
       default:
-        return LlamaLayer(prefix_ + "layers." + number);
+        return LlamaLayer(layers_[index], prefix_ + "layers." + number);
     }
   }
 
-  [[nodiscard]] LayerPlan LlamaLayer(const std::string& layer) const {
-    const std::string attention = layer + "self_attn.";
-    const std::string mlp = layer + "mlp.";
-    const std::int64_t inner = shape_.intermediate;
+  [[nodiscard]] LayerPlan LlamaLayer(const LayerSpec& spec, const std::string& layer) const {
     LayerPlan plan;
-    if (model_.naming == WeightNaming::kPhi3) {
-      plan.qkv = {{Part(attention + "qkv_proj", query_width() + 2 * key_width(), shape_.qkv_bias)},
-                  shape_.hidden};
-      plan.up = {{Part(mlp + "gate_up_proj", 2 * inner, shape_.mlp_bias)}, shape_.hidden};
+    if (spec.latent) {
+      AddLatentAttention(spec, layer + "self_attn.", plan);
     } else {
-      plan.qkv = SeparateQkv(attention);
+      AddAttention(spec, layer + "self_attn.", plan);
     }
-    plan.output = {{Part(attention + "o_proj", shape_.hidden, shape_.output_bias)}, query_width()};
-    if (shape_.moe.experts > 0) {
-      AddMixture(layer, plan);
+    if (spec.moe.experts > 0) {
+      AddMixture(spec.moe, layer, plan);
     } else {
-      if (plan.up.parts.empty()) {
-        plan.up = GateUp(mlp + "gate_proj", mlp + "up_proj", inner, shape_.mlp_bias);
-      }
-      plan.down = {{Part(mlp + "down_proj", shape_.hidden, shape_.mlp_bias)}, inner};
-    }
-    if (shape_.qk_norm) {
-      plan.query_norm = {attention + "q_norm.weight", "", shape_.head_dim};
-      plan.key_norm = {attention + "k_norm.weight", "", shape_.head_dim};
+      AddMlp(spec, layer + "mlp.", plan);
     }
     plan.attention_norm = Norm(layer + "input_layernorm");
     if (model_.norm_placement == NormPlacement::kAround) {
@@ -119,13 +108,64 @@ class Planner {
     return plan;
   }
 
+  void AddAttention(const LayerSpec& spec, const std::string& attention, LayerPlan& plan) const {
+    if (model_.naming == WeightNaming::kPhi3) {
+      plan.qkv = {
+          {Part(attention + "qkv_proj", QueryWidth(spec) + 2 * KeyWidth(spec), spec.qkv_bias)},
+          shape_.hidden};
+    } else {
+      plan.qkv = SeparateQkv(spec, attention);
+    }
+    plan.output = {{Part(attention + "o_proj", shape_.hidden, spec.output_bias)}, QueryWidth(spec)};
+    if (!spec.qk_norm) return;
+    plan.query_norm = {attention + "q_norm.weight", "", spec.head_dim};
+    plan.key_norm = {attention + "k_norm.weight", "", spec.head_dim};
+  }
+
+  void AddLatentAttention(const LayerSpec& spec, const std::string& attention,
+                          LayerPlan& plan) const {
+    const LatentSpec& latent = *spec.latent;
+    const std::int64_t heads = spec.query_heads;
+    const bool compressed = latent.query_rank > 0;
+    const MatrixPart kv = Part(attention + "kv_a_proj_with_mqa",
+                               std::int64_t{latent.kv_rank} + latent.rope_dim, false);
+    if (compressed) {
+      plan.qkv = {{Part(attention + "q_a_proj", latent.query_rank, false), kv}, shape_.hidden};
+      plan.query_norm = {attention + "q_a_layernorm.weight", "", latent.query_rank};
+      plan.query_up = {{Part(attention + "q_b_proj", QueryWidth(spec), false)}, latent.query_rank};
+    } else {
+      plan.qkv = {{Part(attention + "q_proj", QueryWidth(spec), false), kv}, shape_.hidden};
+    }
+    plan.key_norm = {attention + "kv_a_layernorm.weight", "", latent.kv_rank};
+    // Rows of kv_b_proj: for each head, its key without position, then its value.
+    const std::string up = attention + "kv_b_proj.weight";
+    const std::int64_t rows = std::int64_t{latent.nope_dim} + latent.value_dim;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t first = head * rows;
+      plan.latent_heads.push_back(
+          {{{{up, "", latent.kv_rank}}, heads * rows, true, IndexRange{first, latent.nope_dim}},
+           {{{up, "", heads * rows, IndexRange{first + latent.nope_dim, latent.value_dim}}},
+            latent.kv_rank}});
+    }
+    plan.output = {{Part(attention + "o_proj", shape_.hidden, false)}, heads * latent.value_dim};
+  }
+
+  void AddMlp(const LayerSpec& spec, const std::string& mlp, LayerPlan& plan) const {
+    const std::int64_t inner = spec.intermediate;
+    if (model_.naming == WeightNaming::kPhi3) {
+      plan.up = {{Part(mlp + "gate_up_proj", 2 * inner, spec.mlp_bias)}, shape_.hidden};
+    } else {
+      plan.up = GateUp(mlp + "gate_proj", mlp + "up_proj", inner, spec.mlp_bias);
+    }
+    plan.down = {{Part(mlp + "down_proj", shape_.hidden, spec.mlp_bias)}, inner};
+  }
+
   [[nodiscard]] MatrixPlan GateUp(const std::string& gate, const std::string& up,
                                   std::int64_t width, bool bias) const {
     return {{Part(gate, width, bias), Part(up, width, bias)}, shape_.hidden};
   }
 
-  void AddMixture(const std::string& layer, LayerPlan& plan) const {
-    const MoeSpec& moe = shape_.moe;
+  void AddMixture(const MoeSpec& moe, const std::string& layer, LayerPlan& plan) const {
     const bool mixtral = model_.naming == WeightNaming::kMixtral;
     const std::string mixture = layer + (mixtral ? "block_sparse_moe." : "mlp.");
     const std::array<const char*, 3> names =
@@ -135,14 +175,20 @@ class Planner {
                         {{Part(name + names[2], shape_.hidden, false)}, width}};
     };
     plan.router = {{Part(mixture + "gate", moe.experts, false)}, shape_.hidden};
+    if (moe.selection_bias) {
+      plan.selection_bias = {mixture + "gate.e_score_correction_bias", moe.experts};
+    }
     for (std::int32_t i = 0; i < moe.experts; ++i) {
       const std::string name = fmt::format("{}experts.{}.", mixture, i);
       plan.experts.push_back(expert_of(name, moe.expert_intermediate));
     }
     if (moe.shared_intermediate == 0) return;
-    ExpertPlan shared = expert_of(mixture + "shared_expert.", moe.shared_intermediate);
+    const bool several = model_.naming == WeightNaming::kDeepSeek;
+    ExpertPlan shared = expert_of(mixture + (several ? "shared_experts." : "shared_expert."),
+                                  moe.shared_intermediate);
     plan.up = std::move(shared.up);
     plan.down = std::move(shared.down);
+    if (!moe.shared_gate) return;
     plan.shared_gate = {{Part(mixture + "shared_expert_gate", 1, false)}, shape_.hidden};
   }
 
@@ -164,9 +210,9 @@ class Planner {
     const std::string attention = layer + "self_attn.";
     LayerPlan plan;
     plan.attention_norm = Norm(layer + "self_attn_layer_norm");
-    plan.qkv = SeparateQkv(attention);
+    plan.qkv = SeparateQkv(shape_, attention);
     plan.output = {{Part(attention + "out_proj", shape_.hidden, shape_.output_bias)},
-                   query_width()};
+                   QueryWidth(shape_)};
     plan.mlp_norm = Norm(layer + "final_layer_norm");
     plan.up = {{Part(layer + "fc1", shape_.intermediate, shape_.mlp_bias)}, shape_.hidden};
     plan.down = {{Part(layer + "fc2", shape_.hidden, shape_.mlp_bias)}, shape_.intermediate};
@@ -175,6 +221,7 @@ class Planner {
 
   const ModelConfig& model_;
   const ModelSpec& shape_;
+  const std::vector<LayerSpec> layers_;
   const std::string& prefix_;
 };
 
@@ -230,8 +277,9 @@ std::vector<std::string> NamesOf(const TensorPlan& plan) {
     add(norm.gain);
     add(norm.bias);
   };
-  ForEachOf(plan, add_matrix, add_norm);
+  ForEachOf(plan, add_matrix, add_norm, [&](const VectorPlan& vector) { add(vector.name); });
   std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 

@@ -48,6 +48,19 @@ struct NormPlan {
   std::int64_t width = 0;
 };
 
+// Stored numbers that stay fp32; the name is empty if the model has none.
+struct VectorPlan {
+  std::string name;
+  std::int64_t width = 0;
+};
+
+// The projections of one head from the compressed vector of latent attention, as its attention
+// multiplies them.
+struct LatentHeadPlan {
+  MatrixPlan key;    // [kv_rank, nope_dim]: from a query's part without position to the vector
+  MatrixPlan value;  // [value_dim, kv_rank]
+};
+
 // One expert's MLP in a mixture, without biases.
 struct ExpertPlan {
   MatrixPlan up;  // gate rows, then up rows
@@ -56,17 +69,22 @@ struct ExpertPlan {
 
 struct LayerPlan {
   NormPlan attention_norm;
-  MatrixPlan qkv;  // query, key, value rows
-  NormPlan query_norm;
-  NormPlan key_norm;
+  // Query, key, value rows. In latent attention: rows of compressed queries, or of queries, then
+  // rows of the compressed vector and of the key that is rotated.
+  MatrixPlan qkv;
+  NormPlan query_norm;  // in latent attention: of compressed queries
+  NormPlan key_norm;    // in latent attention: of the compressed vector
+  MatrixPlan query_up;  // in latent attention: from compressed queries
+  std::vector<LatentHeadPlan> latent_heads;
   MatrixPlan output;
   NormPlan attention_post_norm;
   NormPlan mlp_norm;
   MatrixPlan up;  // gate rows, if gated, then up rows; in a mixture, the shared expert's
   MatrixPlan down;
   NormPlan mlp_post_norm;
-  MatrixPlan router;       // in a mixture: a row for each expert
-  MatrixPlan shared_gate;  // in a mixture with a shared expert: one row
+  MatrixPlan router;          // in a mixture: a row for each expert
+  VectorPlan selection_bias;  // in a mixture: of the experts
+  MatrixPlan shared_gate;     // in a mixture with a shared expert: one row
   std::vector<ExpertPlan> experts;
 };
 
@@ -80,20 +98,26 @@ struct TensorPlan {
   MatrixPlan head;  // without parts if the embedding is the head
 };
 
-// Calls matrix(MatrixPlan) and norm(NormPlan) for all matrices and norms of the plan, including
-// empty ones.
-template <class MatrixAction, class NormAction>
-void ForEachOf(const TensorPlan& plan, const MatrixAction& matrix, const NormAction& norm) {
+// Calls matrix(MatrixPlan), norm(NormPlan) and vector(VectorPlan) for all parts of the plan,
+// including empty ones.
+template <class MatrixAction, class NormAction, class VectorAction>
+void ForEachOf(const TensorPlan& plan, const MatrixAction& matrix, const NormAction& norm,
+               const VectorAction& vector) {
   for (const MatrixPlan* one :
        {&plan.embedding, &plan.positions, &plan.project_in, &plan.project_out, &plan.head}) {
     matrix(*one);
   }
   norm(plan.final_norm);
   for (const LayerPlan& layer : plan.layers) {
-    for (const MatrixPlan* one :
-         {&layer.qkv, &layer.output, &layer.up, &layer.down, &layer.router, &layer.shared_gate}) {
+    for (const MatrixPlan* one : {&layer.qkv, &layer.query_up, &layer.output, &layer.up,
+                                  &layer.down, &layer.router, &layer.shared_gate}) {
       matrix(*one);
     }
+    for (const LatentHeadPlan& head : layer.latent_heads) {
+      matrix(head.key);
+      matrix(head.value);
+    }
+    vector(layer.selection_bias);
     for (const ExpertPlan& expert : layer.experts) {
       matrix(expert.up);
       matrix(expert.down);

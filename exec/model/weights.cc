@@ -50,7 +50,8 @@ class WeightReader {
   [[nodiscard]] ModelWeights Read(const TensorPlan& plan) const {
     return {MakeParts<LinearWeights, NormWeights>(
         plan, [this](const MatrixPlan& matrix, MatrixRole role) { return Linear(matrix, role); },
-        [this](const NormPlan& norm) { return Norm(norm); })};
+        [this](const NormPlan& norm) { return Norm(norm); },
+        [this](const VectorPlan& vector) { return ReadVector(vector, source_); })};
   }
 
  private:
@@ -98,6 +99,14 @@ class WeightReader {
   kernels::ThreadPool& pool_;
 };
 
+// Other formats are not computed for layers that only CPUs compute.
+void RequireFormat(const ModelConfig& model, DType format) {
+  if (HasPlainLayers(model.shape) || format == DType::kFp32 || format == DType::kBf16) return;
+  throw InputError(InputError::Kind::kUsage, "the weights' format",
+                   std::string(Name(format)) + ", which is not computed for model_type " +
+                       model.model_type + "; allowed: fp32, bf16");
+}
+
 // Refuses a checkpoint whose config announces 4 bits but whose tensors have none: one of the two is
 // wrong.
 void RequireInt4(const Checkpoint& checkpoint) {
@@ -119,9 +128,12 @@ std::int64_t ModelWeights::matrix_bytes() const {
                        project_in.matrix.bytes() + project_out.matrix.bytes() +
                        untied_head.matrix.bytes();
   for (const LayerWeights& layer : layers) {
-    bytes += layer.qkv.matrix.bytes() + layer.output.matrix.bytes() + layer.up.matrix.bytes() +
-             layer.down.matrix.bytes() + layer.router.matrix.bytes() +
-             layer.shared_gate.matrix.bytes();
+    bytes += layer.qkv.matrix.bytes() + layer.query_up.matrix.bytes() +
+             layer.output.matrix.bytes() + layer.up.matrix.bytes() + layer.down.matrix.bytes() +
+             layer.router.matrix.bytes() + layer.shared_gate.matrix.bytes();
+    for (const auto& head : layer.latent_heads) {
+      bytes += head.key.matrix.bytes() + head.value.matrix.bytes();
+    }
     for (const auto& expert : layer.experts) {
       bytes += expert.up.matrix.bytes() + expert.down.matrix.bytes();
     }
@@ -140,6 +152,7 @@ kernels::WeightMatrix ReadInt4Matrix(const MatrixPlan& plan, TensorSource& sourc
 
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
                           DType format, kernels::ThreadPool& pool, const GridPlace& place) {
+  RequireFormat(model, format);
   const Checkpoint checkpoint(directory);
   if (model.int4) RequireInt4(checkpoint);
   CheckpointSource source(checkpoint, model.int4);
@@ -152,6 +165,7 @@ LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelCon
 
 ModelWeights MakeDummyWeights(const ModelConfig& model, DType format, std::uint64_t seed,
                               kernels::ThreadPool& pool, const GridPlace& place) {
+  RequireFormat(model, format);
   DummySource source(seed);
   const ModelConfig plain = WithoutGainOffset(model);
   const TensorPlan plan = PlanTensors(model, PrefixesOf(model.naming).front());

@@ -57,12 +57,14 @@ kernels::WeightMatrix ReadInt4Matrix(const MatrixPlan& plan, TensorSource& sourc
 // kept in bf16). Matrices stored in 4 bits are taken as they are for kInt4, with bf16 for the
 // layers that the checkpoint leaves in 16 bits, and widened for the other formats. Norms, biases,
 // learned positions and routers stay fp32. With a place in a grid, reads only the rank's part
-// (ShareOf). Throws InputError (data): safetensors.h, checkpoint.h, tensor_source.h. Memory beyond
-// the packed weights: none (F64 files: one tensor).
+// (ShareOf). Throws InputError (usage) for another format than kFp32 and kBf16 of a model without
+// plain layers (HasPlainLayers), and (data): safetensors.h, checkpoint.h, tensor_source.h. Memory
+// beyond the packed weights: none (F64 files: one tensor).
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
                           DType format, kernels::ThreadPool& pool, const GridPlace& place = {});
 
-// Makes random weights of the model's shape (DummySource), for measuring speed.
+// Makes random weights of the model's shape (DummySource), for measuring speed. Throws InputError
+// (usage) as LoadWeights().
 ModelWeights MakeDummyWeights(const ModelConfig& model, DType format, std::uint64_t seed,
                               kernels::ThreadPool& pool, const GridPlace& place = {});
 

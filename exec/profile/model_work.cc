@@ -2,11 +2,21 @@
 
 #include <cmath>
 
+#include "exec/model/layer_list.h"
+
 namespace twin::exec {
 namespace {
 
 // Counts the stored rows, without the padding to whole panels.
 std::int64_t Elements(const kernels::WeightView& view) { return view.rows * view.columns; }
+
+// Operations for one query and one key it sees. Latent attention multiplies compressed vectors.
+std::int64_t PairFlops(const LayerSpec& layer) {
+  const std::int64_t width = layer.latent
+                                 ? 2 * std::int64_t{layer.latent->kv_rank} + layer.latent->rope_dim
+                                 : 2 * std::int64_t{layer.head_dim};
+  return 2 * layer.query_heads * width;
+}
 
 }  // namespace
 
@@ -36,10 +46,16 @@ double ModelWork::ExpertBytes(std::int64_t tokens) const {
 ModelWork WorkOf(const ModelSpec& model, const ModelWeights& weights, DType kv_dtype) {
   ModelWork work;
   for (const LayerWeights& layer : weights.layers) {
-    for (const LinearWeights* linear :
-         {&layer.qkv, &layer.output, &layer.up, &layer.down, &layer.router, &layer.shared_gate}) {
+    for (const LinearWeights* linear : {&layer.qkv, &layer.query_up, &layer.output, &layer.up,
+                                        &layer.down, &layer.router, &layer.shared_gate}) {
       work.layer_weights += Elements(linear->matrix.view());
       work.layer_bytes += linear->matrix.view().Bytes();
+    }
+    for (const auto& head : layer.latent_heads) {
+      for (const LinearWeights* linear : {&head.key, &head.value}) {
+        work.layer_weights += Elements(linear->matrix.view());
+        work.layer_bytes += linear->matrix.view().Bytes();
+      }
     }
     if (layer.experts.empty()) continue;
     for (const LinearWeights* linear : {&layer.experts[0].up, &layer.experts[0].down}) {
@@ -57,11 +73,14 @@ ModelWork WorkOf(const ModelSpec& model, const ModelWeights& weights, DType kv_d
     work.head_weights += Elements(weights.project_out.matrix.view());
     work.head_bytes += weights.project_out.matrix.view().Bytes();
   }
-  work.experts = model.moe.experts;
-  work.experts_per_token = model.moe.experts_per_token;
-  const std::int64_t layers = model.layers;
-  work.flops_per_pair = 4 * layers * model.query_heads * model.head_dim;
-  work.kv_bytes_per_token = 2 * layers * model.kv_heads * model.head_dim * ByteSize(kv_dtype);
+  for (const LayerSpec& layer : LayerListOf(model)) {
+    if (layer.moe.experts > 0) {
+      work.experts = layer.moe.experts;
+      work.experts_per_token = layer.moe.experts_per_token;
+    }
+    work.flops_per_pair += PairFlops(layer);
+  }
+  work.kv_bytes_per_token = CacheShapeOf(model, kv_dtype, 1, 1).BlockBytes();
   return work;
 }
 

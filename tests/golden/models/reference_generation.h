@@ -132,16 +132,21 @@ inline std::set<std::string> ReferenceNames() {
   return names;
 }
 
-// Models whose heads have the sizes that attention kernels of GPUs take.
-inline std::vector<std::filesystem::path> AttentionReferences() {
+// The models of the source tree whose names begin so, in the order of names.
+inline std::vector<std::filesystem::path> ReferencesNamed(const std::string& begin) {
   std::vector<std::filesystem::path> found;
   const std::filesystem::path folder =
       std::filesystem::path(TWIN_SOURCE_DIR) / "tests" / "golden" / "models";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with("attention-")) found.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(begin)) found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+// Models whose heads have the sizes that attention kernels of GPUs take.
+inline std::vector<std::filesystem::path> AttentionReferences() {
+  return ReferencesNamed("attention-");
 }
 
 // Compares all models of the data set that state a tolerance for the format; returns how many.

@@ -65,6 +65,17 @@ constexpr Family kFamilies[] = {
       "shared_expert_intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
       "num_key_value_heads": 2, "vocab_size": 29, "max_position_embeddings": 128,
       "rms_norm_eps": 1e-5, "rope_theta": 500.0, "tie_word_embeddings": false})"},
+    {"deepseek_v3_with_a_dense_layer", "model.", R"({"model_type": "deepseek_v3",
+      "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,
+      "first_k_dense_replace": 1, "num_attention_heads": 4, "q_lora_rank": 20, "kv_lora_rank": 24,
+      "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 10, "n_routed_experts": 8,
+      "num_experts_per_tok": 3, "moe_intermediate_size": 24, "n_shared_experts": 2, "n_group": 4,
+      "topk_group": 2, "vocab_size": 29, "max_position_embeddings": 128})"},
+    {"deepseek_v2_with_plain_queries", "model.", R"({"model_type": "deepseek_v2",
+      "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "kv_lora_rank": 24,
+      "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 10, "n_routed_experts": 8,
+      "num_experts_per_tok": 3, "moe_intermediate_size": 24, "n_shared_experts": 1,
+      "vocab_size": 29, "max_position_embeddings": 128})"},
 };
 
 // Prompts of 1 to 30 tokens, the later ones beginning like the first.

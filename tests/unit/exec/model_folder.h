@@ -75,8 +75,11 @@ inline TensorSet RandomTensors(const ModelConfig& model, const std::string& pref
     if (!plan.gain.empty()) AddRandom(plan.gain, {plan.width}, 1, tensors);
     if (!plan.bias.empty()) AddRandom(plan.bias, {plan.width}, 0, tensors);
   };
+  const auto add_vector = [&](const VectorPlan& plan) {
+    if (!plan.name.empty()) AddRandom(plan.name, {plan.width}, 0, tensors);
+  };
   const TensorPlan plan = PlanTensors(model, prefix);
-  ForEachOf(plan, add_matrix, add_norm);
+  ForEachOf(plan, add_matrix, add_norm, add_vector);
   return tensors;
 }
 

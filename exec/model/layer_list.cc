@@ -1,0 +1,73 @@
+#include "exec/model/layer_list.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/layer_pattern.h"
+
+namespace twin::exec {
+namespace {
+
+// The part of a cache's shape that one layer decides. No rows if it caches no keys.
+kernels::KvCacheShape RowsOf(const LayerSpec& layer) {
+  if (layer.latent) {
+    return {.layers = 1,
+            .kv_heads = 1,
+            .head_dim = layer.latent->kv_rank + layer.latent->rope_dim,
+            .value_in_key = layer.latent->kv_rank};
+  }
+  if (layer.query_heads == 0) return {};
+  return {.layers = 1, .kv_heads = layer.kv_heads, .head_dim = layer.head_dim};
+}
+
+}  // namespace
+
+std::vector<LayerSpec> LayerListOf(const ModelSpec& model) {
+  if (model.groups.empty()) {
+    return std::vector<LayerSpec>(static_cast<std::size_t>(model.layers), model);
+  }
+  std::vector<LayerSpec> layers;
+  for (const LayerGroup& group : model.groups) {
+    layers.insert(layers.end(), static_cast<std::size_t>(group.layers), group.layer);
+  }
+  return layers;
+}
+
+void SetLayerList(const std::vector<LayerSpec>& layers, ModelSpec& model) {
+  std::vector<LayerGroup> groups;
+  for (const LayerSpec& layer : layers) AppendLayers({1, layer}, groups);
+  SetLayers(groups, model);
+}
+
+kernels::KvCacheShape CacheShapeOf(const ModelSpec& model, DType dtype, std::int64_t blocks,
+                                   std::int64_t block_size) {
+  kernels::KvCacheShape shape;
+  if (model.groups.empty()) {
+    shape = RowsOf(model);
+    shape.layers *= model.layers;
+  }
+  for (const LayerGroup& group : model.groups) {
+    const kernels::KvCacheShape rows = RowsOf(group.layer);
+    if (rows.layers == 0) continue;
+    const std::int64_t layers = shape.layers + group.layers;
+    shape.layers = rows.layers;
+    CHECK(layers == group.layers || shape == rows);
+    shape = rows;
+    shape.layers = layers;
+  }
+  shape.dtype = dtype;
+  shape.blocks = blocks;
+  shape.block_size = block_size;
+  return shape;
+}
+
+bool CachesEqualRows(const ModelSpec& model) {
+  std::vector<kernels::KvCacheShape> kinds;
+  for (const LayerGroup& group : model.groups) {
+    const kernels::KvCacheShape rows = RowsOf(group.layer);
+    if (rows.layers > 0 && (kinds.empty() || !(kinds.front() == rows))) kinds.push_back(rows);
+  }
+  return kinds.size() <= 1;
+}
+
+}  // namespace twin::exec
