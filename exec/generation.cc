@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/input_error.h"
 #include "exec/grid_backend.h"
+#include "exec/model/layer_list.h"
 #include "sched/engine.h"
 #include "sched/serve.h"
 
@@ -78,6 +79,7 @@ GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
     throw InputError(InputError::Kind::kUsage, "",
                      "speculative decoding is computed without asynchronous scheduling only");
   }
+  if (traits.caches_prefixes) RefuseWithStates(model.config().shape, "prefix caching");
   CheckContext(generations, traits);
   EngineConfig engine_config;
   engine_config.kv = {.block_size = options.block_size,

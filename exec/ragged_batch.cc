@@ -13,6 +13,7 @@ void RaggedBatch::Assign(std::span<const BatchItem> items, std::int32_t block_si
   first_row.assign(1, 0);
   kv_lengths.clear();
   logit_rows.clear();
+  states.clear();
   std::size_t stride = 1;
   for (const BatchItem& item : items) stride = std::max(stride, item.blocks.size());
   table_stride = static_cast<std::int64_t>(stride);

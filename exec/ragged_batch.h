@@ -31,6 +31,8 @@ struct RaggedBatch {
   std::vector<std::int32_t> block_tables;  // by item, `table_stride` entries each
   std::int64_t table_stride = 0;
   std::vector<std::int32_t> logit_rows;  // rows whose logits are wanted, ascending
+  // By item, for models with states (SequenceStates): those of its sequence; padding has none.
+  std::vector<float*> states;
 
   [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(token_ids.size()); }
   [[nodiscard]] std::size_t items() const { return kv_lengths.size(); }
@@ -39,8 +41,8 @@ struct RaggedBatch {
   // written to the cache.
   void AppendPadding(std::int64_t count);
 
-  // Replaces the content by the batch of `items`; logit_rows stays empty. REQUIRES: blocks cover
-  // the tokens.
+  // Replaces the content by the batch of `items`; logit_rows and states stay empty. REQUIRES:
+  // blocks cover the tokens.
   void Assign(std::span<const BatchItem> items, std::int32_t block_size);
 };
 

@@ -22,4 +22,14 @@ void ActivateGated(ThreadPool& pool, Activation activation, MatrixView<const flo
   });
 }
 
+void ActivateClamped(ThreadPool& pool, float limit, MatrixView<const float> gate,
+                     MatrixView<const float> up, MatrixView<float> y) {
+  CHECK(limit > 0 && gate.rows == y.rows && up.rows == y.rows);
+  CHECK(gate.columns == y.columns && up.columns == y.columns);
+  const VectorKernels& kernels = KernelsFor(pool.instruction_set());
+  ForEachRow(pool, y.rows, y.columns, [&](std::int64_t t) {
+    kernels.clamped_gate(limit, gate.Row(t), up.Row(t), y.columns, y.Row(t));
+  });
+}
+
 }  // namespace twin::kernels

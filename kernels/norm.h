@@ -39,4 +39,14 @@ void AddLayerNorm(ThreadPool& pool, MatrixView<const float> delta, std::span<con
 // REQUIRES: gain.size() divides x.columns.
 void HeadRmsNorm(ThreadPool& pool, std::span<const float> gain, float epsilon, MatrixView<float> x);
 
+// RmsNorm of rows that several ranks hold in parts: sums[t] = sum_d(x[t, d]^2) of a rank's part,
+// and then, with the sums of all parts, x[t, d] *= gain[d] / sqrt(sums[t * stride] / width +
+// epsilon) in place. `width` counts the elements of all parts. sums[t] is written at sums[t *
+// stride].
+void SumSquares(ThreadPool& pool, MatrixView<const float> x, std::int64_t stride,
+                std::span<float> sums);
+void NormalizeBySums(ThreadPool& pool, std::span<const float> sums, std::int64_t stride,
+                     std::int64_t width, std::span<const float> gain, float epsilon,
+                     MatrixView<float> x);
+
 }  // namespace twin::kernels

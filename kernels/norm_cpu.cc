@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "core/check.h"
 #include "kernels/norm.h"
 #include "kernels/row_ranges.h"
@@ -65,6 +67,27 @@ void HeadRmsNorm(ThreadPool& pool, std::span<const float> gain, float epsilon,
     for (float* head = x.Row(t); head < x.Row(t) + x.columns; head += head_dim) {
       kernels.rms_norm(head, gain.data(), epsilon, head_dim, head);
     }
+  });
+}
+
+void SumSquares(ThreadPool& pool, MatrixView<const float> x, std::int64_t stride,
+                std::span<float> sums) {
+  CHECK(stride >= 1 && static_cast<std::int64_t>(sums.size()) > (x.rows - 1) * stride);
+  const VectorKernels& kernels = KernelsFor(pool.instruction_set());
+  ForEachRow(pool, x.rows, x.columns, [&](std::int64_t t) {
+    sums[static_cast<std::size_t>(t * stride)] = kernels.sum_of_squares(x.Row(t), x.columns);
+  });
+}
+
+void NormalizeBySums(ThreadPool& pool, std::span<const float> sums, std::int64_t stride,
+                     std::int64_t width, std::span<const float> gain, float epsilon,
+                     MatrixView<float> x) {
+  CHECK(Fits(gain, x) && width >= x.columns && stride >= 1);
+  CHECK(static_cast<std::int64_t>(sums.size()) > (x.rows - 1) * stride);
+  const VectorKernels& kernels = KernelsFor(pool.instruction_set());
+  ForEachRow(pool, x.rows, x.columns, [&](std::int64_t t) {
+    const float mean = sums[static_cast<std::size_t>(t * stride)] / static_cast<float>(width);
+    kernels.scale_by_gain(1 / std::sqrt(mean + epsilon), gain.data(), x.columns, x.Row(t));
   });
 }
 

@@ -17,7 +17,9 @@ namespace {
 struct ComputedFamily {
   std::string_view model_type;
   WeightNaming naming = WeightNaming::kLlama;
+  double norm_epsilon = 1e-6;
   double rope_theta = 10000;
+  double rotary_share = 1;
   void (*read)(const ConfigFields&, ModelConfig&) = nullptr;
 };
 
@@ -102,15 +104,75 @@ void ReadDeepSeekV3(const ConfigFields& config, ModelConfig& model) {
   model.routing.scale = ScaleOf(config);
 }
 
+void ReadGptOss(const ConfigFields& config, ModelConfig& model) {
+  // Softmax over the chosen experts alone.
+  model.normalises_expert_weights = true;
+  model.gate_limit = static_cast<float>(config.OptionalPositive("swiglu_limit").value_or(7));
+}
+
+void ReadQwenHybrid(const ConfigFields& config, ModelConfig& model) {
+  model.norm_gain_offset = 1;
+  model.normalises_expert_weights = config.Flag("norm_topk_prob", true);
+  for (const LayerGroup& group : model.shape.groups) {
+    if (!group.layer.recurrent) continue;
+    const RecurrentSpec& delta = *group.layer.recurrent;
+    if (delta.value_heads % delta.key_heads != 0 || delta.convolution < 1) {
+      config.Refuse(fmt::format(
+          "linear_num_value_heads {} must be a multiple of linear_num_key_heads {}, and "
+          "linear_conv_kernel_dim {} positive",
+          delta.value_heads, delta.key_heads, delta.convolution));
+    }
+  }
+}
+
+void ReadOlmo2(const ConfigFields& /*config*/, ModelConfig& model) {
+  model.norm_placement = NormPlacement::kBehindHalf;
+}
+
+void ReadMiniMaxM2(const ConfigFields& config, ModelConfig& model) {
+  model.routing.sigmoid = true;
+  model.normalises_expert_weights = true;
+  const std::string score = config.Text("scoring_func").value_or("sigmoid");
+  RequireValue(config, "scoring_func", score == "sigmoid", "sigmoid");
+  const auto rotary = config.OptionalSize("rotary_dim");
+  if (!rotary) return;
+  if (*rotary > model.shape.head_dim || *rotary % 2 != 0) {
+    config.Refuse(fmt::format("rotary_dim is {}, must be even and at most head_dim {}", *rotary,
+                              model.shape.head_dim));
+  }
+  model.rotary_dimensions = *rotary;
+}
+
 constexpr std::array kComputed = {
     ComputedFamily{
         .model_type = "deepseek_v2", .naming = WeightNaming::kDeepSeek, .read = ReadDeepSeekV2},
     ComputedFamily{
         .model_type = "deepseek_v3", .naming = WeightNaming::kDeepSeek, .read = ReadDeepSeekV3},
+    ComputedFamily{.model_type = "gpt_oss",
+                   .naming = WeightNaming::kGptOss,
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 150000,
+                   .read = ReadGptOss},
+    ComputedFamily{.model_type = "minimax_m2",
+                   .naming = WeightNaming::kMiniMax,
+                   .rope_theta = 5e6,
+                   .read = ReadMiniMaxM2},
+    ComputedFamily{.model_type = "olmo2", .norm_epsilon = 1e-5, .read = ReadOlmo2},
+    ComputedFamily{.model_type = "qwen3_next",
+                   .naming = WeightNaming::kQwenHybrid,
+                   .rotary_share = 0.25,
+                   .read = ReadQwenHybrid},
     // The released modelling code of Kimi-K2 is that of DeepSeek-V3.
     ComputedFamily{
         .model_type = "kimi_k2", .naming = WeightNaming::kDeepSeek, .read = ReadDeepSeekV3},
 };
+
+// The size of the heads that attend to keys, which is one in all layers.
+std::int32_t HeadDimOf(const ModelSpec& shape) {
+  std::int32_t head = shape.head_dim;
+  for (const LayerGroup& group : shape.groups) head = std::max(head, group.layer.head_dim);
+  return head;
+}
 
 // For each layer, its window.
 std::vector<std::int32_t> WindowsOf(const ModelSpec& shape) {
@@ -143,14 +205,16 @@ void ReadLayeredComputation(const ConfigFields& config, ModelConfig& model) {
   if (!model.is_computed) return;
   model.naming = family->naming;
   model.layer_windows = WindowsOf(model.shape);
-  model.norm_epsilon = static_cast<float>(config.OptionalPositive("rms_norm_eps").value_or(1e-6));
+  model.norm_epsilon =
+      static_cast<float>(config.OptionalPositive("rms_norm_eps").value_or(family->norm_epsilon));
   const std::string activation = config.Text("hidden_act").value_or("silu");
   RequireValue(config, "hidden_act", activation == "silu" || activation == "swish", "silu");
   const ModelFamily rotary{.model_type = family->model_type, .rope_theta = family->rope_theta};
   model.rope = ReadRopeConfig(config, rotary, model.shape.max_position);
   if (!model.shape.latent) {
-    model.rotary_dimensions = ReadRotaryDimensions(config, model.shape.head_dim);
-    model.attention_scale = 1 / std::sqrt(static_cast<float>(model.shape.head_dim));
+    const std::int32_t head = HeadDimOf(model.shape);
+    model.rotary_dimensions = ReadRotaryDimensions(config, head, family->rotary_share);
+    model.attention_scale = 1 / std::sqrt(static_cast<float>(head));
   }
   family->read(config, model);
 }

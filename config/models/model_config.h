@@ -73,6 +73,9 @@ struct ModelConfig {
   // In a mixture, the scores of a token's experts are divided by their sum.
   bool normalises_expert_weights = false;
   RoutingConfig routing;
+  // Above 0: an expert computes min(g, limit) * sigmoid(1.702 * min(g, limit)) * (1 + clamped u) of
+  // its gate g and up u, which is clamped to [-limit, limit] (gpt_oss).
+  float gate_limit = 0;
   bool scales_attention_by_layer = false;  // also divides q.k by the layer's number, from 1 (gpt2)
 
   std::vector<std::int32_t> end_tokens;  // a generation may stop after any of these

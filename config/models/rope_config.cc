@@ -110,15 +110,16 @@ RopeConfig ReadRopeConfig(const ConfigFields& config, const ModelFamily& family,
   return rope;
 }
 
-std::int32_t ReadRotaryDimensions(const ConfigFields& config, std::int32_t head_dim) {
+std::int32_t ReadRotaryDimensions(const ConfigFields& config, std::int32_t head_dim,
+                                  double absent) {
   const auto parameters = config.Object("rope_parameters");
   auto share = parameters ? parameters->OptionalPositive("partial_rotary_factor") : std::nullopt;
   if (!share) share = config.OptionalPositive("partial_rotary_factor");
-  const double dimensions = std::floor(head_dim * share.value_or(1));
+  const double dimensions = std::floor(head_dim * share.value_or(absent));
   if (dimensions < 2 || dimensions > head_dim || std::fmod(dimensions, 2) != 0) {
     config.Refuse(fmt::format(
         "head_dim {} times partial_rotary_factor {} must be an even number of rotary dimensions",
-        head_dim, share.value_or(1)));
+        head_dim, share.value_or(absent)));
   }
   return static_cast<std::int32_t>(dimensions);
 }

@@ -69,6 +69,13 @@ ModelSpec ReadEqual(LayeredFields& fields, LayerSpec layer) {
   return ReadFrame(fields, std::vector<LayerSpec>(static_cast<std::size_t>(layers), layer));
 }
 
+ModelSpec ReadOlmo2(LayeredFields& fields) {
+  LayerSpec layer = ReadPlainHeads(fields);
+  layer.qkv_bias = layer.output_bias = fields.Flag("attention_bias", false);
+  layer.full_qk_norm = true;
+  return ReadEqual(fields, layer);
+}
+
 ModelSpec ReadSmolLm3(LayeredFields& fields) {
   LayerSpec layer = ReadPlainHeads(fields);
   layer.qkv_bias = layer.output_bias = fields.Flag("attention_bias", false);
@@ -113,10 +120,15 @@ ModelSpec ReadGemma4(LayeredFields& fields) {
 }
 
 constexpr std::array kWindowReaders = {
-    LayeredReader{"gemma3_text", ReadGemma3, true}, LayeredReader{"gemma3", ReadGemma3, true},
-    LayeredReader{"gemma4_text", ReadGemma4, true}, LayeredReader{"cohere2", ReadCohere2, true},
-    LayeredReader{"exaone4", ReadExaone4},          LayeredReader{"olmo3", ReadOlmo3},
-    LayeredReader{"smollm3", ReadSmolLm3, true},    LayeredReader{"seed_oss", ReadSeedOss},
+    LayeredReader{"gemma3_text", ReadGemma3, true},
+    LayeredReader{"gemma3", ReadGemma3, true},
+    LayeredReader{"gemma4_text", ReadGemma4, true},
+    LayeredReader{"cohere2", ReadCohere2, true},
+    LayeredReader{"exaone4", ReadExaone4},
+    LayeredReader{"olmo3", ReadOlmo3},
+    LayeredReader{"olmo2", ReadOlmo2},
+    LayeredReader{"smollm3", ReadSmolLm3, true},
+    LayeredReader{"seed_oss", ReadSeedOss},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/random.h"
+#include "exec/model/layer_list.h"
 #include "kernels/float_formats.h"
 
 namespace twin::exec {
@@ -12,7 +13,11 @@ CpuExecutor::CpuExecutor(CpuModel& model, const ExecutorConfig& config)
     : model_(model),
       config_(config),
       device_(model.CacheShape(config.kv_dtype, config.blocks, config.block_size)),
-      host_(model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)) {
+      host_(model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)),
+      states_(model.StateFloats()) {
+  const ModelSpec& shape = model.config().shape;
+  if (config.drafts_max > 0) RefuseWithStates(shape, "speculative decoding");
+  if (config.host_blocks > 0) RefuseWithStates(shape, "swapping of blocks");
   if (config.draft_model == nullptr) return;
   auto* const draft = dynamic_cast<CpuModel*>(config.draft_model);
   CHECK(draft != nullptr && draft->config().shape.vocab == model.config().shape.vocab);
@@ -29,6 +34,9 @@ std::span<const SampledToken> CpuExecutor::Execute(const StepPlan& plan) {
   LapTimer& laps = model_.laps();
   laps.Start();
   for (const SwapBatch& batch : requests_.Follow(plan)) Swap(batch);
+  for (const KvOperation& operation : plan.kv) {
+    if (operation.kind == KvOperation::Kind::kRelease) states_.Release(operation.request);
+  }
   sampled_.clear();
   logprobs_.clear();
   logit_rows_.clear();
@@ -100,6 +108,11 @@ void CpuExecutor::BuildBatch(const StepPlan& plan) {
     items_.push_back({tokens, item.start, request.blocks});
   }
   batch_.Assign(items_, config_.block_size);
+  if (model_.StateFloats() > 0) {
+    for (const WorkItem& item : plan.work) {
+      batch_.states.push_back(states_.Advance(item.request, item.start, item.tokens));
+    }
+  }
   for (std::size_t i = 0; i < plan.work.size(); ++i) {
     const std::int32_t end = batch_.first_row[i + 1];
     std::int32_t row =

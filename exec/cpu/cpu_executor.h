@@ -10,6 +10,7 @@
 #include "exec/cpu/cpu_model.h"
 #include "exec/cpu/draft_model.h"
 #include "exec/cpu/kv_storage.h"
+#include "exec/cpu/sequence_states.h"
 #include "exec/executor.h"
 #include "exec/open_requests.h"
 #include "exec/ragged_batch.h"
@@ -20,14 +21,18 @@ namespace twin::exec {
 // Launch() queues a step; Collect() computes it, on the calling thread and the model's pool.
 class CpuExecutor final : public Executor {
  public:
-  // Borrows the model. Throws std::bad_alloc if the cache does not fit into memory.
+  // Borrows the model. Throws std::bad_alloc if the cache does not fit into memory, and InputError
+  // (usage) for drafts and host blocks of a model with states.
   CpuExecutor(CpuModel& model, const ExecutorConfig& config);
 
   void Open(RequestId id, std::span<const std::int32_t> prompt,
             const kernels::SamplingParameters& sampling) override {
     requests_.Open(id, prompt, sampling);
   }
-  void Close(RequestId id) override { requests_.Close(id); }
+  void Close(RequestId id) override {
+    requests_.Close(id);
+    states_.Release(id);
+  }
   void Launch(const StepPlan& plan) override { launched_.PushBack(&plan); }
   ComputedStep Collect() override;
 
@@ -74,6 +79,7 @@ class CpuExecutor final : public Executor {
   KvStorage device_;
   KvStorage host_;
   OpenRequests requests_;
+  SequenceStates states_;
   RingQueue<const StepPlan*> launched_;
   RaggedBatch batch_;
   std::vector<BatchItem> items_;

@@ -13,6 +13,7 @@
 #include "exec/model/rope.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
+#include "kernels/gated_delta.h"
 #include "kernels/gemm.h"
 #include "kernels/norm.h"
 #include "kernels/paged_attention.h"
@@ -44,11 +45,17 @@ CpuModel::CpuModel(ModelConfig config, std::shared_ptr<const ModelWeights> weigh
       pool_(pool),
       mixtures_(MixturesOf(*weights_)),
       experts_(share_, pool),
-      latent_(share_, pool) {
+      latent_(share_, pool),
+      delta_(share_, *weights_, pool) {
   CHECK(positions >= 1 && positions <= config_.shape.max_position);
   CHECK(weights_->layers.size() == layers_.size());
   CHECK((links.tensor == nullptr ? 1 : links.tensor->size()) == links.place.grid.tensor);
   CHECK((links.stages == nullptr ? 1 : links.stages->size()) == links.place.grid.pipeline);
+  std::int64_t cached = 0;
+  for (const LayerSpec& layer : layers_) {
+    cache_layers_.push_back(cached);
+    if (layer.query_heads > 0) ++cached;
+  }
   if (config_.shape.learned_positions == 0) {
     rope_.emplace(InverseFrequencies(config_.rope, config_.rotary_dimensions), positions,
                   config_.rope.magnitude);
@@ -133,9 +140,15 @@ void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
   const LayerSpec& spec = layers_[layer];
   const LayerWeights& weights = weights_->layers[layer];
   attended_ = Sized(attended_buffer_, batch.rows(), weights.output.matrix.view().columns);
-  if (!spec.latent) return AttendWithHeads(batch, layer, cache);
-  latent_.Compute(HalfInput(weights.attention_norm), spec, weights, *rope_,
-                  {batch, cache, static_cast<std::int64_t>(layer), laps_}, attended_);
+  if (spec.recurrent) {
+    delta_.Compute(HalfInput(weights.attention_norm), *spec.recurrent, weights, layer, batch, laps_,
+                   attended_);
+  } else if (spec.latent) {
+    latent_.Compute(HalfInput(weights.attention_norm), spec, weights, *rope_,
+                    {batch, cache, cache_layers_[layer], laps_}, attended_);
+  } else {
+    AttendWithHeads(batch, layer, cache);
+  }
 }
 
 void CpuModel::AttendWithHeads(const RaggedBatch& batch, std::size_t layer,
@@ -144,29 +157,71 @@ void CpuModel::AttendWithHeads(const RaggedBatch& batch, std::size_t layer,
   const LayerWeights& weights = weights_->layers[layer];
   const std::int64_t query_width = std::int64_t{spec.query_heads} * spec.head_dim;
   const std::int64_t key_width = std::int64_t{spec.kv_heads} * spec.head_dim;
-  const Matrix qkv = Sized(qkv_buffer_, batch.rows(), query_width + 2 * key_width);
+  const bool gated = spec.output_gate == OutputGate::kFull;
+  const std::int64_t projected_width = (gated ? 2 : 1) * query_width;
+  const Matrix qkv = Sized(qkv_buffer_, batch.rows(), projected_width + 2 * key_width);
   Multiply(HalfInput(weights.attention_norm), weights.qkv, false, qkv);
-  const Matrix queries = qkv.Columns(0, query_width);
-  const Matrix keys = qkv.Columns(query_width, key_width);
-  const Matrix values = qkv.Columns(query_width + key_width, key_width);
-  if (spec.qk_norm) {
-    kernels::HeadRmsNorm(pool_, weights.query_norm.gain, config_.norm_epsilon, queries);
-    kernels::HeadRmsNorm(pool_, weights.key_norm.gain, config_.norm_epsilon, keys);
+  Matrix queries = qkv.Columns(0, query_width);
+  const Matrix keys = qkv.Columns(projected_width, key_width);
+  const Matrix values = qkv.Columns(projected_width + key_width, key_width);
+  if (gated) {
+    // Each head's query is followed by its gate.
+    queries = Sized(query_buffer_, batch.rows(), query_width);
+    kernels::CopyPieces(pool_, qkv,
+                        {.pieces = spec.query_heads,
+                         .width = spec.head_dim,
+                         .x_apart = 2 * std::int64_t{spec.head_dim},
+                         .y_apart = spec.head_dim},
+                        queries);
   }
-  if (rope_) {
+  NormalizeHeads(spec, weights, queries, keys);
+  if (rope_ && gated) {
+    kernels::ApplyRope(pool_, *rope_, batch.positions, {spec.head_dim}, queries);
+    kernels::ApplyRope(pool_, *rope_, batch.positions, {spec.head_dim}, keys);
+  } else if (rope_) {
     // Queries and keys are neighbours in memory, with heads of one size.
     kernels::ApplyRope(pool_, *rope_, batch.positions, {spec.head_dim},
                        qkv.Columns(0, query_width + key_width));
   }
-  const auto cache_layer = static_cast<std::int64_t>(layer);
+  const std::int64_t cache_layer = cache_layers_[layer];
   kernels::AppendKv(pool_, keys, values, batch.slots, cache_layer, cache);
   laps_.Lap(StepPart::kOther);
   kernels::PagedAttention(pool_, queries, AttentionBatchOf(batch), cache, cache_layer,
                           {.scale = config_.attention_scale,
                            .window = share_.layer_windows[layer],
-                           .logit_cap = config_.attention_cap},
+                           .logit_cap = config_.attention_cap,
+                           .sinks = weights.sinks},
                           attended_);
   laps_.Lap(StepPart::kAttention);
+  if (!gated) return;
+  kernels::GateRows(pool_, qkv.Columns(spec.head_dim, projected_width - spec.head_dim),
+                    spec.head_dim, 2 * std::int64_t{spec.head_dim}, attended_);
+}
+
+void CpuModel::NormalizeHeads(const LayerSpec& spec, const LayerWeights& weights, Matrix queries,
+                              Matrix keys) {
+  if (spec.full_qk_norm && links_.tensor != nullptr) {
+    NormalizeOverRanks(weights, queries, keys);
+  } else if (spec.qk_norm || spec.full_qk_norm) {
+    kernels::HeadRmsNorm(pool_, weights.query_norm.gain, config_.norm_epsilon, queries);
+    kernels::HeadRmsNorm(pool_, weights.key_norm.gain, config_.norm_epsilon, keys);
+  }
+}
+
+void CpuModel::NormalizeOverRanks(const LayerWeights& weights, Matrix queries, Matrix keys) {
+  const std::int64_t ranks = links_.place.grid.tensor;
+  norm_sums_.resize(static_cast<std::size_t>(2 * queries.rows));
+  const std::span<float> sums = norm_sums_;
+  kernels::SumSquares(pool_, queries, 2, sums);
+  kernels::SumSquares(pool_, keys, 2, sums.subspan(1));
+  laps_.Lap(StepPart::kOther);
+  links_.tensor->AllReduceSum(sums);
+  laps_.Lap(StepPart::kCommunication);
+  // Key heads that several ranks hold are counted as often, in the sums as in the width.
+  kernels::NormalizeBySums(pool_, sums, 2, ranks * queries.columns, weights.query_norm.gain,
+                           config_.norm_epsilon, queries);
+  kernels::NormalizeBySums(pool_, sums.subspan(1), 2, ranks * keys.columns, weights.key_norm.gain,
+                           config_.norm_epsilon, keys);
 }
 
 CpuModel::ConstMatrix CpuModel::ComputeMlp(std::size_t layer) {
@@ -192,7 +247,7 @@ CpuModel::Matrix CpuModel::ComputeMixture(std::size_t layer) {
 }
 
 CpuModel::ConstMatrix CpuModel::HalfInput(const NormWeights& norm) {
-  if (config_.norm_placement == NormPlacement::kBehindSum) return residual_;
+  if (norm.empty() || config_.norm_placement == NormPlacement::kBehindSum) return residual_;
   Normalize(norm, residual_, normed_);
   return normed_;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/cpu/expert_mixture.h"
+#include "exec/cpu/gated_delta.h"
 #include "exec/cpu/latent_attention.h"
 #include "exec/device_model.h"
 #include "exec/lap_timer.h"
@@ -44,7 +45,8 @@ class CpuModel final : public DeviceModel {
   // Computes the batch and writes its keys and values into the cache. Returns the logits of
   // batch.logit_rows, [logit rows, vocab], valid until the next call; no rows if this is not the
   // last stage. laps() then has the time by part. Only the first stage reads the token ids.
-  // REQUIRES: a cache of this model's shape; token ids below vocab; positions below `positions`.
+  // REQUIRES: a cache of this model's shape; token ids below vocab; positions below `positions`;
+  // states of the batch's items, if StateFloats() is not 0.
   // Throws CommunicationError.
   kernels::MatrixView<const float> Forward(const RaggedBatch& batch,
                                            const kernels::KvCacheView& cache);
@@ -60,6 +62,8 @@ class CpuModel final : public DeviceModel {
   [[nodiscard]] ModelWork WorkWith(DType kv_dtype) const override;
 
   [[nodiscard]] kernels::ThreadPool& pool() const { return pool_; }
+  // The numbers of a sequence's states in this rank's layers; 0 = none.
+  [[nodiscard]] std::int64_t StateFloats() const { return delta_.StateFloats(); }
   // The time of Forward() by part. The caller of Forward() starts and reads it.
   [[nodiscard]] LapTimer& laps() { return laps_; }
 
@@ -76,6 +80,10 @@ class CpuModel final : public DeviceModel {
   void Attend(const RaggedBatch& batch, std::size_t layer, const kernels::KvCacheView& cache);
   void AttendWithHeads(const RaggedBatch& batch, std::size_t layer,
                        const kernels::KvCacheView& cache);
+  // Normalises queries and keys, by heads or over the heads of all ranks.
+  void NormalizeHeads(const LayerSpec& spec, const LayerWeights& weights, Matrix queries,
+                      Matrix keys);
+  void NormalizeOverRanks(const LayerWeights& weights, Matrix queries, Matrix keys);
   // Computes the second half of a layer up to its output projection; returns the
   // result.
   ConstMatrix ComputeMlp(std::size_t layer);
@@ -110,12 +118,16 @@ class CpuModel final : public DeviceModel {
   std::vector<MixtureMatrices> mixtures_;  // by layer; empty if all MLPs are dense
   ExpertMixture experts_;
   LatentAttention latent_;
+  GatedDelta delta_;
+  std::vector<std::int64_t> cache_layers_;  // by layer: its place in the cache
+  std::vector<float> norm_sums_;            // of queries and keys, by row
 
   // Activations of one pass, by row; the buffers grow to the largest one. The width of attended_
   // is that of the layer being computed.
   kernels::AlignedBuffer residual_buffer_;
   kernels::AlignedBuffer normed_buffer_;
   kernels::AlignedBuffer qkv_buffer_;
+  kernels::AlignedBuffer query_buffer_;
   kernels::AlignedBuffer attended_buffer_;
   kernels::AlignedBuffer inner_buffer_;
   kernels::AlignedBuffer narrow_buffer_;

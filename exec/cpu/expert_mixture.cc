@@ -36,23 +36,29 @@ std::vector<MixtureMatrices> MixturesOf(const ModelWeights& weights) {
     MixtureMatrices& mixture = mixtures.emplace_back();
     if (layer.experts.empty()) continue;
     mixture.router = layer.router.matrix.view();
+    mixture.router_bias = layer.router.bias;
     mixture.selection_bias = layer.selection_bias;
     for (const auto& expert : layer.experts) {
-      mixture.experts.push_back({expert.up.matrix.view(), expert.down.matrix.view()});
+      mixture.experts.push_back(
+          {expert.up.matrix.view(), expert.down.matrix.view(), expert.up.bias, expert.down.bias});
     }
-    mixture.shared = {layer.up.matrix.view(), layer.down.matrix.view()};
+    mixture.shared = {layer.up.matrix.view(), layer.down.matrix.view(), layer.up.bias,
+                      layer.down.bias};
     mixture.shared_gate = layer.shared_gate.matrix.view();
   }
   return mixtures;
 }
 
 ExpertMixture::ExpertMixture(const ModelConfig& model, kernels::ThreadPool& pool)
-    : activation_(model.activation), choice_(ChoiceOf(model)), pool_(pool) {}
+    : activation_(model.activation),
+      gate_limit_(model.gate_limit),
+      choice_(ChoiceOf(model)),
+      pool_(pool) {}
 
 ExpertMixture::Matrix ExpertMixture::Compute(kernels::MatrixView<const float> x,
                                              const MixtureMatrices& matrices, const Lap& lap) {
   const Matrix logits = Sized(logit_buffer_, x.rows, matrices.router.rows);
-  kernels::Gemm(pool_, x, matrices.router, {}, logits);
+  kernels::Gemm(pool_, x, matrices.router, {.bias = matrices.router_bias}, logits);
   lap(MixturePart::kRouter);
   choice_.bias = matrices.selection_bias;
   kernels::RouteRows(pool_, logits, choice_, routed_);
@@ -99,16 +105,24 @@ ExpertMixture::Matrix ExpertMixture::ComputeMlp(kernels::MatrixView<const float>
                                                 const MixtureMatrices::Expert& expert, bool shared,
                                                 const Lap& lap) {
   const Matrix inner = Sized(inner_buffer_, x.rows, expert.up.rows);
-  kernels::Gemm(pool_, x, expert.up, {}, inner);
+  kernels::Gemm(pool_, x, expert.up, {.bias = expert.up_bias}, inner);
   lap(shared ? MixturePart::kSharedUp : MixturePart::kExpertUp);
   const std::int64_t width = expert.up.rows / 2;
   const Matrix gate = inner.Columns(0, width);
-  kernels::ActivateGated(pool_, activation_, gate, inner.Columns(width, width), gate);
+  ActivateGate(gate, inner.Columns(width, width));
   lap(MixturePart::kActivation);
   const Matrix output = Sized(output_buffer_, x.rows, expert.down.rows);
-  kernels::Gemm(pool_, gate, expert.down, {}, output);
+  kernels::Gemm(pool_, gate, expert.down, {.bias = expert.down_bias}, output);
   lap(shared ? MixturePart::kSharedDown : MixturePart::kExpertDown);
   return output;
+}
+
+void ExpertMixture::ActivateGate(Matrix gate, Matrix up) {
+  if (gate_limit_ > 0) {
+    kernels::ActivateClamped(pool_, gate_limit_, gate, up, gate);
+  } else {
+    kernels::ActivateGated(pool_, activation_, gate, up, gate);
+  }
 }
 
 }  // namespace twin::exec

@@ -22,8 +22,11 @@ struct MixtureMatrices {
   struct Expert {
     kernels::WeightView up;  // rows of the gate, then of the up projection
     kernels::WeightView down;
+    std::span<const float> up_bias;  // empty: none
+    std::span<const float> down_bias;
   };
   kernels::WeightView router;
+  std::span<const float> router_bias;     // empty: none
   std::span<const float> selection_bias;  // empty: none
   std::vector<Expert> experts;
   Expert shared;                    // without rows if there is none
@@ -63,11 +66,15 @@ class ExpertMixture {
                  std::int64_t index, const Lap& lap);
   void AddShared(kernels::MatrixView<const float> x, const MixtureMatrices& matrices,
                  const Lap& lap);
-  // Returns down(activation(gate(x)) * up(x)), with as many rows as x has.
+  // Returns down(activation(gate(x)) * up(x)), with as many rows as x has, or what gate_limit of
+  // ModelConfig says.
   Matrix ComputeMlp(kernels::MatrixView<const float> x, const MixtureMatrices::Expert& expert,
                     bool shared, const Lap& lap);
 
+  void ActivateGate(Matrix gate, Matrix up);
+
   Activation activation_;
+  float gate_limit_;
   kernels::ExpertChoice choice_;
   kernels::ThreadPool& pool_;
   kernels::RoutedRows routed_;

@@ -240,7 +240,7 @@ class PartReader {
     norm.gain_storage = UploadFloats(ReadGain(plan, model_, means_.source), means_.upload);
     if (!plan.bias.empty()) {
       norm.bias_storage = UploadFloats(
-          means_.source.ReadVector(plan.bias, plan.width, VectorKind::kBias), means_.upload);
+          means_.source.ReadVector({plan.bias, {plan.width}}, VectorKind::kBias), means_.upload);
     }
     return norm;
   }

@@ -35,32 +35,31 @@ std::int64_t FirstNotFinite(const StoredTensor& tensor, std::int64_t begin, std:
 // -1.
 std::int64_t FirstNotFinite(const StoredTensor& tensor, const MatrixRequest& request,
                             kernels::ThreadPool& pool) {
-  const IndexRange& rows = request.transposed ? request.taken_columns : request.taken_rows;
-  const IndexRange& columns = request.transposed ? request.taken_rows : request.taken_columns;
-  const std::int64_t stride = request.transposed ? request.rows : request.columns;
+  const bool turned = request.transposed;
+  const IndexRange& rows = turned ? request.taken_columns : request.taken_rows;
+  const IndexRange& columns = turned ? request.taken_rows : request.taken_columns;
+  const std::int64_t row_step = turned ? request.ColumnStep() : request.RowStep();
+  const std::int64_t column_step = turned ? request.RowStep() : request.ColumnStep();
+  const std::int64_t width = (columns.count - 1) * column_step + 1;
   // The division among threads may vary, the smallest index does not.
   std::vector<std::int64_t> found(static_cast<std::size_t>(pool.threads()), -1);
   constexpr std::int64_t kGrain = 64 * kChunk;
-  const std::int64_t rows_at_once = std::max<std::int64_t>(1, kGrain / columns.count);
-  pool.ParallelFor(rows.count, rows_at_once,
-                   [&](std::int64_t begin, std::int64_t end, std::int32_t thread) {
-                     std::int64_t& first = found[static_cast<std::size_t>(thread)];
-                     for (std::int64_t row = begin; row < end; ++row) {
-                       const std::int64_t at = (rows.first + row) * stride + columns.first;
-                       const std::int64_t bad = FirstNotFinite(tensor, at, at + columns.count);
-                       if (bad >= 0 && (first < 0 || bad < first)) first = bad;
-                     }
-                   });
+  const std::int64_t rows_at_once = std::max<std::int64_t>(1, kGrain / width);
+  pool.ParallelFor(
+      rows.count, rows_at_once, [&](std::int64_t begin, std::int64_t end, std::int32_t thread) {
+        std::int64_t& first = found[static_cast<std::size_t>(thread)];
+        for (std::int64_t row = begin; row < end; ++row) {
+          const std::int64_t at =
+              request.First() + (rows.first + row) * row_step + columns.first * column_step;
+          const std::int64_t bad = FirstNotFinite(tensor, at, at + width);
+          if (bad >= 0 && (first < 0 || bad < first)) first = bad;
+        }
+      });
   std::int64_t first = -1;
   for (const std::int64_t bad : found) {
     if (bad >= 0 && (first < 0 || bad < first)) first = bad;
   }
   return first;
-}
-
-std::vector<std::int64_t> StoredShape(const MatrixRequest& request) {
-  return request.transposed ? std::vector{request.columns, request.rows}
-                            : std::vector{request.rows, request.columns};
 }
 
 DType PackableType(StoredType type) {
@@ -103,7 +102,7 @@ std::unique_ptr<StoredInt4> CheckpointSource::Int4(const MatrixRequest& request)
 
 void CheckpointSource::Require(const MatrixRequest& request) const {
   if (Int4(request) != nullptr) return;
-  (void)Checked(request.name, StoredShape(request));
+  (void)Checked(request.name, request.TensorShape());
 }
 
 void CheckpointSource::WarnIfNotFinite(const StoredTensor& tensor, std::int64_t first_not_finite) {
@@ -140,31 +139,34 @@ void CheckpointSource::Fill(const MatrixRequest& request, kernels::ThreadPool& p
                     FirstNotFinite(stored->scales(), 0, stored->scales().elements()));
     return FillWidened(request, *stored, pool, matrix);
   }
-  const StoredTensor& tensor = Checked(request.name, StoredShape(request));
+  const StoredTensor& tensor = Checked(request.name, request.TensorShape());
   WarnIfNotFinite(tensor, FirstNotFinite(tensor, request, pool));
   kernels::WeightSource source{.data = tensor.bytes.data(),
                                .dtype = PackableType(tensor.type),
                                .rows = request.taken_rows.count,
-                               .row_stride = request.transposed ? 1 : request.columns,
-                               .column_stride = request.transposed ? request.rows : 1};
+                               .row_stride = request.RowStep(),
+                               .column_stride = request.ColumnStep()};
   std::vector<float> widened;
   if (tensor.type == StoredType::kF64) {
     widened.resize(static_cast<std::size_t>(tensor.elements()));
     Widen(tensor, 0, widened);
     source.data = reinterpret_cast<const std::byte*>(widened.data());
   }
-  const std::int64_t first = request.taken_rows.first * source.row_stride +
+  const std::int64_t first = request.First() + request.taken_rows.first * source.row_stride +
                              request.taken_columns.first * source.column_stride;
   source.data += first * ByteSize(source.dtype);
   matrix.Fill(pool, request.first_row, source);
 }
 
-std::vector<float> CheckpointSource::ReadVector(const std::string& name, std::int64_t width,
-                                                VectorKind /*kind*/) {
-  const StoredTensor& tensor = Checked(name, {width});
-  WarnIfNotFinite(tensor, FirstNotFinite(tensor, 0, tensor.elements()));
-  std::vector<float> values(static_cast<std::size_t>(width));
-  Widen(tensor, 0, values);
+std::vector<float> CheckpointSource::ReadVector(const VectorRequest& request, VectorKind /*kind*/) {
+  const StoredTensor& tensor = Checked(request.name, request.shape);
+  std::vector<float> values;
+  for (const IndexRange& range : RangesOf(request)) {
+    WarnIfNotFinite(tensor, FirstNotFinite(tensor, range.first, range.first + range.count));
+    const std::size_t before = values.size();
+    values.resize(before + static_cast<std::size_t>(range.count));
+    Widen(tensor, range.first, std::span(values).subspan(before));
+  }
   return values;
 }
 

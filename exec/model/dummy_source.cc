@@ -28,8 +28,8 @@ float DummySource::Element(std::uint64_t tensor_hash, std::uint64_t index) const
 void DummySource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
                        kernels::WeightSink& matrix) {
   const std::uint64_t tensor = HashText(request.name);
-  const std::int64_t row_step = request.transposed ? 1 : request.columns;
-  const std::int64_t column_step = request.transposed ? request.rows : 1;
+  const std::int64_t row_step = request.RowStep();
+  const std::int64_t column_step = request.ColumnStep();
   const std::int64_t width = request.taken_columns.count;
   const std::int64_t band = std::max(kBandElements / width, std::int64_t{1});
   std::vector<float> values(static_cast<std::size_t>(band * width));
@@ -39,7 +39,8 @@ void DummySource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
       for (std::int64_t i = begin; i < end; ++i) {
         float* const row = values.data() + i * width;
         for (std::int64_t j = 0; j < width; ++j) {
-          const std::int64_t index = (request.taken_rows.first + first + i) * row_step +
+          const std::int64_t index = request.First() +
+                                     (request.taken_rows.first + first + i) * row_step +
                                      (request.taken_columns.first + j) * column_step;
           row[j] = Element(tensor, static_cast<std::uint64_t>(index));
         }
@@ -53,12 +54,15 @@ void DummySource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
   }
 }
 
-std::vector<float> DummySource::ReadVector(const std::string& name, std::int64_t width,
-                                           VectorKind kind) {
-  std::vector<float> values(static_cast<std::size_t>(width), 1);
-  if (kind == VectorKind::kGain) return values;
-  const std::uint64_t tensor = HashText(name);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = Element(tensor, i);
+std::vector<float> DummySource::ReadVector(const VectorRequest& request, VectorKind kind) {
+  const std::uint64_t tensor = HashText(request.name);
+  std::vector<float> values;
+  for (const IndexRange& range : RangesOf(request)) {
+    for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
+      values.push_back(kind == VectorKind::kGain ? 1
+                                                 : Element(tensor, static_cast<std::uint64_t>(i)));
+    }
+  }
   return values;
 }
 

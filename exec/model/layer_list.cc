@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/input_error.h"
 #include "core/layer_pattern.h"
 
 namespace twin::exec {
@@ -68,6 +69,19 @@ bool CachesEqualRows(const ModelSpec& model) {
     if (rows.layers > 0 && (kinds.empty() || !(kinds.front() == rows))) kinds.push_back(rows);
   }
   return kinds.size() <= 1;
+}
+
+bool HasStates(const ModelSpec& model) {
+  return model.recurrent || std::ranges::any_of(model.groups, [](const LayerGroup& group) {
+           return group.layer.recurrent.has_value();
+         });
+}
+
+void RefuseWithStates(const ModelSpec& model, const std::string& what) {
+  if (!HasStates(model)) return;
+  throw InputError(InputError::Kind::kUsage, "model " + model.name,
+                   "has recurrent layers, whose states do not allow " + what +
+                       "; allowed: to compute each request from its first token on");
 }
 
 }  // namespace twin::exec

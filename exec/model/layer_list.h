@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/dtype.h"
@@ -24,5 +25,13 @@ kernels::KvCacheShape CacheShapeOf(const ModelSpec& model, DType dtype, std::int
 
 // True if all layers that cache keys cache rows of one shape.
 bool CachesEqualRows(const ModelSpec& model);
+
+// True if some layers keep a state, which follows a sequence from its first token on. Nothing that
+// begins in the middle of a sequence can be computed then: cached prefixes, swapped blocks, tokens
+// after rejected drafts.
+bool HasStates(const ModelSpec& model);
+
+// Throws InputError (usage) naming `what`, one of these, if the model has states.
+void RefuseWithStates(const ModelSpec& model, const std::string& what);
 
 }  // namespace twin::exec

@@ -29,6 +29,11 @@ struct LayerParts {
   Norm key_norm;
   Linear query_up;
   std::vector<LatentHeadParts<Linear>> latent_heads;
+  std::vector<float> sinks;
+  std::vector<float> convolution;  // these four as in LayerPlan
+  std::vector<float> decay;
+  std::vector<float> decay_bias;
+  Norm value_norm;
   Linear output;
   Norm attention_post_norm;
   Norm mlp_norm;
@@ -85,6 +90,11 @@ ModelParts<Linear, Norm> MakeParts(const TensorPlan& plan, const MakeLinear& lin
       layer.latent_heads.push_back(
           {linear(head.key, MatrixRole::kProjection), linear(head.value, MatrixRole::kProjection)});
     }
+    layer.sinks = vector(from.sinks);
+    layer.convolution = vector(from.convolution);
+    layer.decay = vector(from.decay);
+    layer.decay_bias = vector(from.decay_bias);
+    layer.value_norm = norm(from.value_norm);
     layer.output = linear(from.output, MatrixRole::kProjection);
     layer.attention_post_norm = norm(from.attention_post_norm);
     layer.mlp_norm = norm(from.mlp_norm);

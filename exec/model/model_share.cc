@@ -79,22 +79,52 @@ void ShareLatent(const LayerPlan& plan, const LayerSpec& model, const GridPlace&
       TakeColumns(plan.output, Scaled(heads, model.value_width()), place.tensor_rank == 0);
 }
 
+// Key heads go with their value heads.
+void ShareGatedDelta(const LayerPlan& plan, const RecurrentSpec& spec, const GridPlace& place,
+                     LayerPlan& share) {
+  const IndexRange key_heads = Share(spec.key_heads, place.grid.tensor, place.tensor_rank);
+  const IndexRange heads = Share(spec.value_heads, place.grid.tensor, place.tensor_rank);
+  const IndexRange keys = Scaled(key_heads, spec.key_dim);
+  const IndexRange values = Scaled(heads, spec.value_dim);
+  const std::int64_t key_width = std::int64_t{spec.key_heads} * spec.key_dim;
+  const std::int64_t value_width = std::int64_t{spec.value_heads} * spec.value_dim;
+  const auto from = [](std::int64_t first, const IndexRange& range) {
+    return IndexRange{first + range.first, range.count};
+  };
+  const std::int64_t rates = 2 * (key_width + value_width);
+  share.qkv = TakeRows(plan.qkv, {keys, from(key_width, keys), from(2 * key_width, values),
+                                  from(2 * key_width + value_width, values), from(rates, heads),
+                                  from(rates + spec.value_heads, heads)});
+  const std::int64_t taps = spec.convolution;
+  share.convolution.taken = {Scaled(keys, taps), Scaled(from(key_width, keys), taps),
+                             Scaled(from(2 * key_width, values), taps)};
+  share.decay.taken = share.decay_bias.taken = {heads};
+  share.output = TakeColumns(plan.output, values, place.tensor_rank == 0);
+}
+
 void ShareHeads(const LayerPlan& plan, const LayerSpec& model, const GridPlace& place,
                 LayerPlan& share) {
   const IndexRange queries = Scaled(QueryHeads(model, place), model.head_dim);
   const IndexRange keys = Scaled(KvHeads(model, place), model.head_dim);
-  const std::int64_t query_width = std::int64_t{model.query_heads} * model.head_dim;
+  const std::int64_t gated = model.output_gate == OutputGate::kFull ? 2 : 1;
+  const std::int64_t query_width = gated * model.query_heads * model.head_dim;
   const std::int64_t key_width = std::int64_t{model.kv_heads} * model.head_dim;
-  share.qkv = TakeRows(plan.qkv, {queries,
+  share.qkv = TakeRows(plan.qkv, {Scaled(queries, gated),
                                   {query_width + keys.first, keys.count},
                                   {query_width + key_width + keys.first, keys.count}});
   share.output = TakeColumns(plan.output, queries, place.tensor_rank == 0);
+  if (model.sinks) share.sinks.taken = {QueryHeads(model, place)};
+  if (!model.full_qk_norm) return;
+  share.query_norm.slice = queries;
+  share.key_norm.slice = keys;
 }
 
 LayerPlan LayerShare(const LayerPlan& plan, const LayerSpec& model, const GridPlace& place) {
   LayerPlan share = plan;
   if (model.latent) {
     ShareLatent(plan, model, place, share);
+  } else if (model.recurrent) {
+    ShareGatedDelta(plan, *model.recurrent, place, share);
   } else {
     ShareHeads(plan, model, place, share);
   }
@@ -121,6 +151,10 @@ void Divide(const Parallelism& grid, LayerSpec& layer) {
   layer.intermediate /= grid.tensor;
   layer.moe.expert_intermediate /= grid.tensor;
   layer.moe.shared_intermediate /= grid.tensor;
+  if (layer.recurrent) {
+    layer.recurrent->key_heads /= grid.tensor;
+    layer.recurrent->value_heads /= grid.tensor;
+  }
 }
 
 }  // namespace

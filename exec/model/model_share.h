@@ -44,7 +44,8 @@ ModelConfig ShareOf(const ModelConfig& model, const GridPlace& place);
 //   gate, up                 the rows of its share; of a mixture, the same of every expert
 //   embedding, head          rows; the first stage embeds, the last one has the head. A tied
 //                            embedding is the head of a last stage that is not the first as well
-//   latent attention         the rows and matrices of its heads; compressed queries and the
+//   Gated DeltaNet           the rows, channels and numbers of its key heads and of their value
+//   heads latent attention         the rows and matrices of its heads; compressed queries and the
 //   compressed
 //                            vector are whole on every rank
 //   norms, positions, routers, projections of the embedding: whole, where they are used

@@ -67,7 +67,8 @@ class Planner {
 
   [[nodiscard]] MatrixPlan SeparateQkv(const LayerSpec& spec, const std::string& attention) const {
     const bool bias = spec.qkv_bias;
-    return {{Part(attention + "q_proj", QueryWidth(spec), bias),
+    const std::int64_t gated = spec.output_gate == OutputGate::kFull ? 2 : 1;
+    return {{Part(attention + "q_proj", gated * QueryWidth(spec), bias),
              Part(attention + "k_proj", KeyWidth(spec), bias),
              Part(attention + "v_proj", KeyWidth(spec), bias)},
             shape_.hidden};
@@ -89,6 +90,8 @@ class Planner {
     LayerPlan plan;
     if (spec.latent) {
       AddLatentAttention(spec, layer + "self_attn.", plan);
+    } else if (spec.recurrent) {
+      AddGatedDelta(*spec.recurrent, layer + "linear_attn.", plan);
     } else {
       AddAttention(spec, layer + "self_attn.", plan);
     }
@@ -96,6 +99,11 @@ class Planner {
       AddMixture(spec.moe, layer, plan);
     } else {
       AddMlp(spec, layer + "mlp.", plan);
+    }
+    if (model_.norm_placement == NormPlacement::kBehindHalf) {
+      plan.attention_post_norm = Norm(layer + "post_attention_layernorm");
+      plan.mlp_post_norm = Norm(layer + "post_feedforward_layernorm");
+      return plan;
     }
     plan.attention_norm = Norm(layer + "input_layernorm");
     if (model_.norm_placement == NormPlacement::kAround) {
@@ -117,9 +125,42 @@ class Planner {
       plan.qkv = SeparateQkv(spec, attention);
     }
     plan.output = {{Part(attention + "o_proj", shape_.hidden, spec.output_bias)}, QueryWidth(spec)};
-    if (!spec.qk_norm) return;
-    plan.query_norm = {attention + "q_norm.weight", "", spec.head_dim};
-    plan.key_norm = {attention + "k_norm.weight", "", spec.head_dim};
+    if (spec.sinks) plan.sinks = {attention + "sinks", {spec.query_heads}};
+    if (!spec.qk_norm && !spec.full_qk_norm) return;
+    const bool full = spec.full_qk_norm;
+    plan.query_norm = {attention + "q_norm.weight", "", full ? QueryWidth(spec) : spec.head_dim};
+    plan.key_norm = {attention + "k_norm.weight", "", full ? KeyWidth(spec) : spec.head_dim};
+  }
+
+  // The stored rows belong to key heads one after the other: a head's query, key, values and gates,
+  // and in the second tensor the rates and decays of its values.
+  void AddGatedDelta(const RecurrentSpec& spec, const std::string& attention,
+                     LayerPlan& plan) const {
+    const std::int64_t heads = spec.key_heads;
+    const std::int64_t share = spec.value_heads / heads;  // value heads of a key head
+    const std::int64_t keys = spec.key_dim;
+    const std::int64_t values = share * spec.value_dim;
+    const auto add = [&](const char* name, std::int64_t head_rows, std::int64_t first,
+                         std::int64_t rows) {
+      for (std::int64_t head = 0; head < heads; ++head) {
+        plan.qkv.parts.push_back(
+            {attention + name, "", heads * head_rows, IndexRange{head * head_rows + first, rows}});
+      }
+    };
+    plan.qkv.columns = shape_.hidden;
+    const std::int64_t all = 2 * (keys + values);
+    add("in_proj_qkvz.weight", all, 0, keys);
+    add("in_proj_qkvz.weight", all, keys, keys);
+    add("in_proj_qkvz.weight", all, 2 * keys, values);
+    add("in_proj_qkvz.weight", all, 2 * keys + values, values);
+    add("in_proj_ba.weight", 2 * share, 0, share);
+    add("in_proj_ba.weight", 2 * share, share, share);
+    const std::int64_t channels = heads * (2 * keys + values);
+    plan.convolution = {attention + "conv1d.weight", {channels, 1, spec.convolution}};
+    plan.decay = {attention + "A_log", {spec.value_heads}};
+    plan.decay_bias = {attention + "dt_bias", {spec.value_heads}};
+    plan.value_norm = {attention + "norm.weight", "", spec.value_dim, {}, true};
+    plan.output = {{Part(attention + "out_proj", shape_.hidden, false)}, heads * values};
   }
 
   void AddLatentAttention(const LayerSpec& spec, const std::string& attention,
@@ -165,8 +206,28 @@ class Planner {
     return {{Part(gate, width, bias), Part(up, width, bias)}, shape_.hidden};
   }
 
+  // All experts lie in one tensor, transposed, with rows of gate and up in turn.
+  void AddStackedMixture(const MoeSpec& moe, const std::string& mixture, LayerPlan& plan) const {
+    const std::int64_t inner = moe.expert_intermediate;
+    const auto part = [&](const char* name, std::int64_t rows, StoredRows stored) {
+      const std::string tensor = mixture + "experts." + name;
+      return MatrixPart{tensor, moe.expert_bias ? tensor + "_bias" : "", rows, {}, stored};
+    };
+    plan.router = {{Part(mixture + "router", moe.experts, moe.router_bias)}, shape_.hidden};
+    for (std::int64_t i = 0; i < moe.experts; ++i) {
+      plan.experts.push_back(
+          {{{part("gate_up_proj", inner, {2, 0, moe.experts, i}),
+             part("gate_up_proj", inner, {2, 1, moe.experts, i})},
+            shape_.hidden,
+            true},
+           {{part("down_proj", shape_.hidden, {1, 0, moe.experts, i})}, inner, true}});
+    }
+  }
+
   void AddMixture(const MoeSpec& moe, const std::string& layer, LayerPlan& plan) const {
-    const bool mixtral = model_.naming == WeightNaming::kMixtral;
+    if (model_.naming == WeightNaming::kGptOss) return AddStackedMixture(moe, layer + "mlp.", plan);
+    const bool mixtral =
+        model_.naming == WeightNaming::kMixtral || model_.naming == WeightNaming::kMiniMax;
     const std::string mixture = layer + (mixtral ? "block_sparse_moe." : "mlp.");
     const std::array<const char*, 3> names =
         mixtral ? std::array{"w1", "w3", "w2"} : std::array{"gate_proj", "up_proj", "down_proj"};
@@ -176,7 +237,9 @@ class Planner {
     };
     plan.router = {{Part(mixture + "gate", moe.experts, false)}, shape_.hidden};
     if (moe.selection_bias) {
-      plan.selection_bias = {mixture + "gate.e_score_correction_bias", moe.experts};
+      const bool beside = model_.naming == WeightNaming::kMiniMax;
+      plan.selection_bias = {mixture + (beside ? "" : "gate.") + "e_score_correction_bias",
+                             {moe.experts}};
     }
     for (std::int32_t i = 0; i < moe.experts; ++i) {
       const std::string name = fmt::format("{}experts.{}.", mixture, i);

@@ -18,12 +18,25 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
+// How the rows of a part lie in its tensor: row i is row offset + i * every of a matrix that has
+// `every` times as many rows. With a stack, the tensor has that many such matrices one after the
+// other, and `index` says which of them is meant.
+struct StoredRows {
+  std::int64_t every = 1;
+  std::int64_t offset = 0;
+  std::int64_t stack = 0;  // 0: the tensor is one matrix
+  std::int64_t index = 0;
+
+  bool operator==(const StoredRows&) const = default;
+};
+
 // A stored matrix [rows, columns]. All of its rows, or a slice, become rows of a larger matrix.
 struct MatrixPart {
   std::string weight;
-  std::string bias;                      // [rows]; empty = none
-  std::int64_t rows = 0;                 // stored
+  std::string bias;                      // [rows], stored likewise; empty = none
+  std::int64_t rows = 0;                 // of the part
   std::optional<IndexRange> slice = {};  // rows taken, unless all
+  StoredRows stored = {};
 
   [[nodiscard]] IndexRange taken() const { return slice.value_or(IndexRange{0, rows}); }
 };
@@ -46,12 +59,15 @@ struct NormPlan {
   std::string gain;
   std::string bias;
   std::int64_t width = 0;
+  std::optional<IndexRange> slice = {};  // of the gain, unless all
+  bool plain = false;                    // the model's offset is not added to this gain
 };
 
 // Stored numbers that stay fp32; the name is empty if the model has none.
 struct VectorPlan {
   std::string name;
-  std::int64_t width = 0;
+  std::vector<std::int64_t> shape;     // stored
+  std::vector<IndexRange> taken = {};  // of the elements in C order; empty = all
 };
 
 // The projections of one head from the compressed vector of latent attention, as its attention
@@ -61,7 +77,7 @@ struct LatentHeadPlan {
   MatrixPlan value;  // [value_dim, kv_rank]
 };
 
-// One expert's MLP in a mixture, without biases.
+// One expert's MLP in a mixture.
 struct ExpertPlan {
   MatrixPlan up;  // gate rows, then up rows
   MatrixPlan down;
@@ -76,6 +92,14 @@ struct LayerPlan {
   NormPlan key_norm;    // in latent attention: of the compressed vector
   MatrixPlan query_up;  // in latent attention: from compressed queries
   std::vector<LatentHeadPlan> latent_heads;
+  VectorPlan sinks;  // of the query heads
+  // In a Gated DeltaNet, `qkv` has the rows of queries, keys, values, output gates, and for each
+  // value head one of its rate and one of its decay. Channels of the convolution are queries, keys
+  // and values.
+  VectorPlan convolution;  // [channels, 1, taps]
+  VectorPlan decay;        // A_log
+  VectorPlan decay_bias;   // dt_bias
+  NormPlan value_norm;     // of each value head's output
   MatrixPlan output;
   NormPlan attention_post_norm;
   NormPlan mlp_norm;
@@ -117,14 +141,17 @@ void ForEachOf(const TensorPlan& plan, const MatrixAction& matrix, const NormAct
       matrix(head.key);
       matrix(head.value);
     }
-    vector(layer.selection_bias);
+    for (const VectorPlan* one : {&layer.selection_bias, &layer.sinks, &layer.convolution,
+                                  &layer.decay, &layer.decay_bias}) {
+      vector(*one);
+    }
     for (const ExpertPlan& expert : layer.experts) {
       matrix(expert.up);
       matrix(expert.down);
     }
     for (const NormPlan* one :
-         {&layer.attention_norm, &layer.query_norm, &layer.key_norm, &layer.attention_post_norm,
-          &layer.mlp_norm, &layer.mlp_post_norm}) {
+         {&layer.attention_norm, &layer.query_norm, &layer.key_norm, &layer.value_norm,
+          &layer.attention_post_norm, &layer.mlp_norm, &layer.mlp_post_norm}) {
       norm(*one);
     }
   }

@@ -19,13 +19,31 @@ namespace twin::exec {
 // A stored matrix, the rows and columns to take of it, and where these begin in a packed matrix.
 struct MatrixRequest {
   const std::string& name;
-  std::int64_t rows = 0;     // stored
+  std::int64_t rows = 0;     // of the part: stored, or every so many of the stored rows
   std::int64_t columns = 0;  // stored
   bool transposed = false;   // stored [columns, rows]
   IndexRange taken_rows;
   IndexRange taken_columns;
   std::int64_t first_row = 0;  // in the packed matrix
+  StoredRows stored = {};
+
+  // The shape of the tensor.
+  [[nodiscard]] std::vector<std::int64_t> TensorShape() const;
+  // Elements from the tensor's first one to row 0 and column 0, and between rows and columns.
+  [[nodiscard]] std::int64_t First() const;
+  [[nodiscard]] std::int64_t RowStep() const;
+  [[nodiscard]] std::int64_t ColumnStep() const;
 };
+
+// Elements of a tensor in C order.
+struct VectorRequest {
+  const std::string& name;
+  std::vector<std::int64_t> shape;     // stored
+  std::vector<IndexRange> taken = {};  // one after the other; empty = all
+};
+
+// The ranges that a request takes.
+std::vector<IndexRange> RangesOf(const VectorRequest& request);
 
 enum class VectorKind : std::uint8_t { kGain, kBias };
 
@@ -44,8 +62,7 @@ class TensorSource {
   // Fill() and ReadVector() throw as Require().
   virtual void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
                     kernels::WeightSink& matrix) = 0;
-  virtual std::vector<float> ReadVector(const std::string& name, std::int64_t width,
-                                        VectorKind kind) = 0;
+  virtual std::vector<float> ReadVector(const VectorRequest& request, VectorKind kind) = 0;
 };
 
 // Reads the tensors of a checkpoint, and remembers what to warn of.
@@ -60,8 +77,7 @@ class CheckpointSource final : public TensorSource {
   [[nodiscard]] bool has_int4() const override { return int4_.has_value(); }
   void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
             kernels::WeightSink& matrix) override;
-  std::vector<float> ReadVector(const std::string& name, std::int64_t width,
-                                VectorKind kind) override;
+  std::vector<float> ReadVector(const VectorRequest& request, VectorKind kind) override;
 
   // One line for each tensor with a NaN or an infinity in the part that was taken of it (naming the
   // first one), in the order of reading, then one line for each tensor that is not among `names`,
@@ -93,8 +109,7 @@ class DummySource final : public TensorSource {
 
   void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
             kernels::WeightSink& matrix) override;
-  std::vector<float> ReadVector(const std::string& name, std::int64_t width,
-                                VectorKind kind) override;
+  std::vector<float> ReadVector(const VectorRequest& request, VectorKind kind) override;
 
   // The tensor's element `index`, in C order.
   [[nodiscard]] float Element(std::uint64_t tensor_hash, std::uint64_t index) const;

@@ -88,7 +88,7 @@ class WeightReader {
     if (plan.gain.empty()) return norm;
     norm.gain = ReadGain(plan, model_, source_);
     if (!plan.bias.empty()) {
-      norm.bias = source_.ReadVector(plan.bias, plan.width, VectorKind::kBias);
+      norm.bias = source_.ReadVector({plan.bias, {plan.width}}, VectorKind::kBias);
     }
     return norm;
   }

@@ -4,6 +4,7 @@
 
 #include "kernels/vector/attention_loops.h"
 #include "kernels/vector/ceiling_loops.h"
+#include "kernels/vector/delta_loops.h"
 #include "kernels/vector/gemm_tiles.h"
 #include "kernels/vector/gumbel_loops.h"
 #include "kernels/vector/int4_tiles.h"
@@ -31,6 +32,12 @@ inline constexpr VectorKernels kTable = {
     .rotate = RotateHead,
     .rotate_neighbours = RotateNeighbours,
     .activate = ActivateRow,
+    .sum_of_squares = SumOfSquares,
+    .scale_by_gain = ScaleByGain,
+    .gate_by_sigmoid = GateBySigmoid,
+    .clamped_gate = ClampedGate,
+    .convolve = ConvolveRow,
+    .delta_step = StepDeltaRule,
     .narrow_to_bf16 = NarrowToBf16,
     .pack_keys = PackKeys,
     .pack_values = PackValues,

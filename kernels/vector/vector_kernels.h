@@ -48,6 +48,18 @@ struct SoftmaxChunk {
   float* sum;               // running sum of weights
 };
 
+// One token of the gated delta rule in one head: state = decay * state, then state += key (rate *
+// (value - state^T key))^T, and out = state^T query.
+struct DeltaStep {
+  std::int64_t key_dim, value_dim;
+  float* state;  // [key_dim][value_dim]
+  const float* query;
+  const float* key;
+  const float* value;
+  float decay, rate;
+  float* out;
+};
+
 // The loops process one row, one tile or one chunk at a time. `size` may be any number from 0.
 struct VectorKernels {
   std::int64_t tile_rows;  // the largest number of rows of a tile
@@ -77,6 +89,20 @@ struct VectorKernels {
   // y = activation(gate) * up; if `up` is null, y = activation(gate).
   void (*activate)(Activation activation, const float* gate, const float* up, std::int64_t size,
                    float* y);
+
+  float (*sum_of_squares)(const float* x, std::int64_t size);
+  // x *= factor * gain.
+  void (*scale_by_gain)(float factor, const float* gain, std::int64_t size, float* x);
+  // y *= sigmoid(gate).
+  void (*gate_by_sigmoid)(const float* gate, std::int64_t size, float* y);
+  // See ActivateClamped (activation.h).
+  void (*clamped_gate)(float limit, const float* gate, const float* up, std::int64_t size,
+                       float* y);
+  // y[i] = silu(sum over tap < tap_count of taps[tap * tap_stride + i] * rows[tap][i]); y may be a
+  // row.
+  void (*convolve)(const float* const* rows, const float* taps, std::int64_t tap_count,
+                   std::int64_t tap_stride, std::int64_t size, float* y);
+  void (*delta_step)(const DeltaStep& step);
 
   void (*narrow_to_bf16)(const float* x, std::int64_t size, std::uint16_t* y);
   // Packs keys as out[panel][dim][32]: key i, with dim elements at keys[i], becomes column i % 32

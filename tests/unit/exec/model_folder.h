@@ -64,11 +64,17 @@ inline TensorSet RandomTensors(const ModelConfig& model, const std::string& pref
   TensorSet tensors;
   const auto add_matrix = [&](const MatrixPlan& plan) {
     for (const MatrixPart& part : plan.parts) {
-      AddRandom(part.weight,
-                plan.transposed ? std::vector{plan.columns, part.rows}
-                                : std::vector{part.rows, plan.columns},
-                0, tensors);
-      if (!part.bias.empty()) AddRandom(part.bias, {part.rows}, 0, tensors);
+      const StoredRows& stored = part.stored;
+      const std::int64_t rows = part.rows * stored.every;
+      std::vector<std::int64_t> shape =
+          plan.transposed ? std::vector{plan.columns, rows} : std::vector{rows, plan.columns};
+      std::vector<std::int64_t> bias_shape = {rows};
+      if (stored.stack > 0) {
+        shape.insert(shape.begin(), stored.stack);
+        bias_shape.insert(bias_shape.begin(), stored.stack);
+      }
+      AddRandom(part.weight, shape, 0, tensors);
+      if (!part.bias.empty()) AddRandom(part.bias, bias_shape, 0, tensors);
     }
   };
   const auto add_norm = [&](const NormPlan& plan) {
@@ -76,7 +82,7 @@ inline TensorSet RandomTensors(const ModelConfig& model, const std::string& pref
     if (!plan.bias.empty()) AddRandom(plan.bias, {plan.width}, 0, tensors);
   };
   const auto add_vector = [&](const VectorPlan& plan) {
-    if (!plan.name.empty()) AddRandom(plan.name, {plan.width}, 0, tensors);
+    if (!plan.name.empty()) AddRandom(plan.name, plan.shape, 0, tensors);
   };
   const TensorPlan plan = PlanTensors(model, prefix);
   ForEachOf(plan, add_matrix, add_norm, add_vector);
