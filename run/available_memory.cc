@@ -66,12 +66,21 @@ std::string Gigabytes(double bytes) {
   return text;
 }
 
+std::int64_t HeldBytesPerToken(const ModelSpec& model, const Parallelism& parallelism,
+                               std::int32_t stage) {
+  std::int64_t bytes = 0;
+  for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
+    bytes += kind.layers * KvBytesPerTokenAndLayer(model, kind.layer, parallelism);
+  }
+  return bytes;
+}
+
 void RequireRoom(const ModelSpec& model, std::int64_t blocks, std::int32_t block_size,
                  std::int64_t available, double share) {
   // Products of large options do not fit into integers.
   const double weights = share * static_cast<double>(WeightBytesPerRank(model, {}, 0));
   const double cache = share * static_cast<double>(blocks) * static_cast<double>(block_size) *
-                       static_cast<double>(KvBytesPerToken(model));
+                       static_cast<double>(HeldBytesPerToken(model, {}, 0));
   if (weights + cache <= static_cast<double>(available)) return;
   throw InputError(InputError::Kind::kUsage, "memory",
                    model.name + " needs " + Gigabytes(weights + cache) + " (weights " +

@@ -15,6 +15,12 @@ std::int64_t AvailableMemory();
 // Text such as "1.500 GB", with GB = 1e9 bytes.
 std::string Gigabytes(double bytes);
 
+// Bytes of one token in the blocks of an executor on one rank. Executors keep all tokens of layers
+// with windows too, so that this exceeds KvBytesPerToken() where some of the layers have windows
+// and others do not.
+std::int64_t HeldBytesPerToken(const ModelSpec& model, const Parallelism& parallelism,
+                               std::int32_t stage);
+
 // Throws InputError (usage) with the numbers unless `available` bytes are enough for `share` (a
 // fraction of 1) of the model's weights and of `blocks` KV blocks of `block_size` tokens, in the
 // model's number formats.

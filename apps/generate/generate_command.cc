@@ -88,7 +88,7 @@ std::int64_t BlocksAtLeast(const GenerateArguments& arguments, const ModelSpec& 
     all += blocks;
     largest = std::max(largest, blocks);
   }
-  const std::int64_t block_bytes = KvBytesPerToken(model) * arguments.block_size;
+  const std::int64_t block_bytes = run::HeldBytesPerToken(model, {}, 0) * arguments.block_size;
   return std::max(largest, std::min(all, exec::GenerationOptions{}.memory_bytes_max / block_bytes));
 }
 

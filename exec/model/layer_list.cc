@@ -62,15 +62,6 @@ kernels::KvCacheShape CacheShapeOf(const ModelSpec& model, DType dtype, std::int
   return shape;
 }
 
-bool CachesEqualRows(const ModelSpec& model) {
-  std::vector<kernels::KvCacheShape> kinds;
-  for (const LayerGroup& group : model.groups) {
-    const kernels::KvCacheShape rows = RowsOf(group.layer);
-    if (rows.layers > 0 && (kinds.empty() || !(kinds.front() == rows))) kinds.push_back(rows);
-  }
-  return kinds.size() <= 1;
-}
-
 bool HasStates(const ModelSpec& model) {
   return model.recurrent || std::ranges::any_of(model.groups, [](const LayerGroup& group) {
            return group.layer.recurrent.has_value();

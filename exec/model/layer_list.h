@@ -23,9 +23,6 @@ void SetLayerList(const std::vector<LayerSpec>& layers, ModelSpec& model);
 kernels::KvCacheShape CacheShapeOf(const ModelSpec& model, DType dtype, std::int64_t blocks,
                                    std::int64_t block_size);
 
-// True if all layers that cache keys cache rows of one shape.
-bool CachesEqualRows(const ModelSpec& model);
-
 // True if some layers keep a state, which follows a sequence from its first token on. Nothing that
 // begins in the middle of a sequence can be computed then: cached prefixes, swapped blocks, tokens
 // after rejected drafts.

@@ -53,7 +53,8 @@ inline void ConvolveRow(const float* const* rows, const float* taps, std::int64_
 template <std::int64_t kVectors, class LoadAt, class StoreAt>
 inline __attribute__((always_inline)) void StepColumns(const DeltaStep& step, std::int64_t first,
                                                        LoadAt load, StoreAt store) {
-  Lanes memory[kVectors] = {};
+  constexpr auto kCount = static_cast<std::size_t>(kVectors);
+  Lanes memory[kCount] = {};
   float* row = step.state + first;
   for (std::int64_t k = 0; k < step.key_dim; ++k, row += step.value_dim) {
     const Lanes key = Fill(step.key[k]);
@@ -64,8 +65,8 @@ inline __attribute__((always_inline)) void StepColumns(const DeltaStep& step, st
       memory[v] += kept * key;
     }
   }
-  Lanes change[kVectors];
-  Lanes out[kVectors] = {};
+  Lanes change[kCount];
+  Lanes out[kCount] = {};
   for (std::int64_t v = 0; v < kVectors; ++v) {
     change[v] = (load(step.value + first + v * kLanes) - memory[v]) * Fill(step.rate);
   }

@@ -10,6 +10,7 @@
 #include "config/models/named_model.h"
 #include "core/input_error.h"
 #include "exec/grid_backend.h"
+#include "exec/model/layer_list.h"
 #include "exec/model/model_config.h"
 #include "run/available_memory.h"
 #include "run/deployment.h"
@@ -91,6 +92,24 @@ void ResolveSpeculation(ExperimentConfig& config) {
   if (method == SpecMethod::kDraftModel) ReadDraftModel(config);
 }
 
+// States of recurrent layers follow a request from its first token on, on one replica.
+void RequireStatesFollow(const ExperimentConfig& config) {
+  const ModelSpec& model = config.system.model_spec;
+  const PolicyTraits traits = TraitsOf(config);
+  if (traits.caches_prefixes) exec::RefuseWithStates(model, "prefix caching");
+  if (traits.swaps_to_host && config.system.memory.swap_bytes > 0) {
+    exec::RefuseWithStates(model, "swapping of blocks");
+  }
+  if (config.speculation && config.speculation->rules.on()) {
+    exec::RefuseWithStates(model, "speculative decoding");
+    const auto draft = DraftShapeOf(config);
+    if (draft) exec::RefuseWithStates(*draft, "its use as a draft model");
+  }
+  if (config.system.disaggregation) {
+    exec::RefuseWithStates(model, "pools that hand requests over");
+  }
+}
+
 // Replicas are models of the same weights on one CPU.
 void RequireReplicas(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
@@ -127,14 +146,37 @@ void RequireFit(const ExperimentConfig& config, const sim::KvCapacity& capacity,
                 std::int64_t memory_bytes) {
   const std::int64_t blocks = std::int64_t{capacity.blocks} + capacity.host_blocks;
   const std::int64_t cache = blocks * capacity.block_bytes;
-  const std::int64_t needed = capacity.weight_bytes + capacity.activation_bytes + cache;
+  const ModelSpec& model = config.system.model_spec;
+  const std::int64_t states =
+      exec::HasStates(model) ? config.system.memory.max_sequences * capacity.sequence_bytes : 0;
+  const std::int64_t needed = capacity.weight_bytes + capacity.activation_bytes + states + cache;
   if (needed <= memory_bytes) return;
   const auto text = [](std::int64_t bytes) { return Gigabytes(static_cast<double>(bytes)); };
   Refuse("system.memory", config.system.model_spec.name + " needs " + text(needed) + " (weights " +
                               text(capacity.weight_bytes) + ", activations " +
                               text(capacity.activation_bytes) + ", " + std::to_string(blocks) +
-                              " blocks " + text(cache) + "); allowed: the " + text(memory_bytes) +
-                              " available");
+                              " blocks " + text(cache) +
+                              (states > 0 ? ", states " + text(states) : "") + "); allowed: the " +
+                              text(memory_bytes) + " available");
+}
+
+// The bytes of a block as the executor keeps it.
+std::int64_t HeldBlockBytes(const ExperimentConfig& config, std::int32_t stage) {
+  const SystemConfig& system = config.system;
+  std::int64_t token = HeldBytesPerToken(system.model_spec, system.parallelism, stage);
+  if (const auto draft = DraftShapeOf(config)) token += HeldBytesPerToken(*draft, {}, 0);
+  return token * system.memory.block_size;
+}
+
+// Where windows lie in blocks, fewer of them fit than the rule of system.memory says.
+void FitHeldBlocks(const ExperimentConfig& config, sim::KvCapacity& capacity) {
+  const std::int64_t held = HeldBlockBytes(config, capacity.stage);
+  if (held == capacity.block_bytes) return;
+  if (!config.system.memory.blocks_override) {
+    const std::int64_t bytes = std::int64_t{capacity.blocks} * capacity.block_bytes;
+    capacity.blocks = static_cast<std::int32_t>(bytes / held);
+  }
+  capacity.block_bytes = held;
 }
 
 void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
@@ -151,6 +193,7 @@ void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
       capacity = CapacityWithin(config, memory_bytes);
     }
   }
+  FitHeldBlocks(config, capacity);
   RequireFit(config, capacity, memory_bytes);
   memory.kv_bytes_override.reset();
   memory.blocks_override = capacity.blocks;
@@ -252,6 +295,7 @@ ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int6
   ExperimentConfig real = config;
   ResolveSpeculation(real);
   RequireReplicas(config);
+  RequireStatesFollow(real);
   SystemConfig& system = real.system;
   auto& world = std::get<RealWorldConfig>(real.world);
   if (world.threads == 0) {

@@ -39,7 +39,8 @@ LATENT = {"num_hidden_layers": 3, "first_k_dense_replace": 1, "num_attention_hea
           "moe_intermediate_size": 20, "n_shared_experts": 2, "n_routed_experts": 12,
           "num_experts_per_tok": 3}
 
-# Model type, fields of the config, and mistakes: fields that are read wrongly.
+# Model type, fields of the config, and mistakes: fields that are read wrongly, or tensors that are
+# set to a number, rolled by a half or flipped.
 MODELS = {
     "layered-deepseek-v3": (
         "deepseek_v3",
@@ -63,6 +64,57 @@ MODELS = {
          "weights of experts not scaled": {"routed_scaling_factor": 1.0},
          "rope_theta 20000": {"rope_parameters": {"rope_type": "default",
                                                   "rope_theta": 20000.0}}}),
+    "layered-gpt-oss": (
+        "gpt_oss",
+        {"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+         "sliding_window": 20, "intermediate_size": 24, "num_local_experts": 8,
+         "num_experts_per_tok": 3,
+         "rope_parameters": {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0,
+                             "original_max_position_embeddings": 32, "beta_fast": 32.0,
+                             "beta_slow": 1.0, "truncate": False}},
+        {"window smaller by one": {"sliding_window": 19},
+         "windows in all layers": {"layer_types": ["sliding_attention"] * 4},
+         "windows in the other layers": {"layer_types": ["full_attention",
+                                                         "sliding_attention"] * 2},
+         "limits of YaRN rounded": {"rope_parameters": {
+             "rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0,
+             "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
+             "truncate": True}},
+         "no sinks": {"sinks": -1e9},
+         "sinks of other heads": {"sinks": "roll"}}),
+    "layered-qwen3-next": (
+        "qwen3_next",
+        {"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "head_dim": 16, "partial_rotary_factor": 0.25, "linear_num_key_heads": 2,
+         "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 20,
+         "linear_conv_kernel_dim": 4, "num_experts": 8, "num_experts_per_tok": 3,
+         "moe_intermediate_size": 20, "shared_expert_intermediate_size": 28,
+         "norm_topk_prob": True, "intermediate_size": 48,
+         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0,
+                             "partial_rotary_factor": 0.25}},
+        {"weights of experts not normalised": {"norm_topk_prob": False},
+         "twice as many dimensions rotated": {"rope_parameters": {
+             "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+         "value heads of other key heads": {"A_log": "roll"},
+         "taps of the convolution reversed": {"conv1d.weight": "flip"}}),
+    "layered-olmo2": (
+        "olmo2",
+        {"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "intermediate_size": 48,
+         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
+        {"rope_theta 20000": {"rope_parameters": {"rope_type": "default",
+                                                  "rope_theta": 20000.0}},
+         "gains of other heads": {"q_norm.weight": "roll"}}),
+    "layered-minimax-m2": (
+        "minimax_m2",
+        {"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12,
+         "intermediate_size": 20, "num_local_experts": 8, "num_experts_per_tok": 3,
+         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0,
+                             "partial_rotary_factor": 0.5}},
+        {"all dimensions rotated": {"rope_parameters": {
+             "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}},
+         "no selection bias": {"e_score_correction_bias": 0.0},
+         "gains of other heads": {"q_norm.weight": "roll"}}),
 }
 
 
@@ -109,15 +161,34 @@ def draw_weights(model, seed):
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in sorted(model.state_dict().items()):
         noise = torch.randn(tensor.shape, generator=generator)
+        around_zero = type(model).__name__.startswith("Qwen3Next") and "linear_attn" not in name
         if name.endswith("e_score_correction_bias"):
             value = 0.2 * noise
+        elif name.endswith("bias") or name.endswith("A_log"):
+            value = 0.5 * noise
+        elif name.endswith("sinks"):
+            value = 2 * noise
         elif tensor.dim() == 1:
-            value = 1 + 0.2 * noise
+            value = 0.2 * noise if around_zero else 1 + 0.2 * noise
         else:
-            fan_in = tensor.shape[-1] if "embed" not in name else 1
+            stacked = tensor.dim() == 3 and "conv1d" not in name and "gpt_oss" in type(
+                model).__module__
+            fan_in = 1 if "embed" in name else tensor.shape[-2 if stacked else -1]
             gain = 3 if "lm_head" in name else 1.4 if "q_" in name or "kv_b" in name else 1
             value = noise * gain / math.sqrt(fan_in)
         tensor.copy_(value)
+
+
+def change_tensors(model, ending, change):
+    found = [tensor for name, tensor in model.state_dict().items() if name.endswith(ending)]
+    for tensor in found:
+        if change == "roll":
+            tensor.copy_(tensor.roll(tensor.shape[0] // 2, 0))
+        elif change == "flip":
+            tensor.copy_(tensor.flip(-1))
+        else:
+            tensor.fill_(change)
+    return bool(found)
 
 
 def load(folder, dtype, changes=None):
@@ -128,7 +199,12 @@ def load(folder, dtype, changes=None):
         folder, config=config, dtype=dtype, attn_implementation="eager",
         experts_implementation="eager")
     # Buffers that the library keeps in single precision.
-    return model.to(dtype).eval()
+    model = model.to(dtype).eval()
+    for field, value in (changes or {}).items():
+        if not change_tensors(model, field, value) and not hasattr(AutoConfig.from_pretrained(
+                folder), field):
+            raise ValueError(f"nothing is named {field}")
+    return model
 
 
 @torch.no_grad()
