@@ -1,12 +1,14 @@
 // Models whose layers differ, or attend in another way than to plain heads, against the logits and
 // tokens that transformers 5.17 computes in double precision (make_layered_models.py): in chunks,
 // in batches, one by one and under preemption.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <vector>
 
+#include "core/input_error.h"
 #include "exec/cpu/cpu_model.h"
 #include "exec/generation.h"
 #include "exec/model/weights.h"
@@ -17,6 +19,7 @@
 namespace twin {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::ReadReference;
 using testing::ReferenceModel;
 
@@ -51,11 +54,12 @@ TEST_P(LayeredModelsTest, GivesTheReferenceLogitsAndTokens) {
 // The stored weights are bf16, so that weights of this format with a cache of fp32 are exact unless
 // products round their input.
 TEST_P(LayeredModelsTest, WeightsOfBf16GiveTheReferenceWhereInputsAreNotRounded) {
-  const auto load = [](const testing::ReferenceLoad& load,
+  const auto load = [](const testing::ReferenceLoad& asked,
                        kernels::ThreadPool& pool) -> std::unique_ptr<exec::DeviceModel> {
-    exec::LoadedWeights loaded = exec::LoadWeights(load.directory, load.config, DType::kBf16, pool);
-    return std::make_unique<exec::CpuModel>(load.config, std::move(loaded.weights), load.positions,
-                                            pool);
+    exec::LoadedWeights loaded =
+        exec::LoadWeights(asked.directory, asked.config, DType::kBf16, pool);
+    return std::make_unique<exec::CpuModel>(asked.config, std::move(loaded.weights),
+                                            asked.positions, pool);
   };
   if (kernels::BestInstructionSet() == kernels::InstructionSet::kAvx512Bf16) {
     GTEST_SKIP() << "products of this machine round their input";
@@ -94,6 +98,41 @@ TEST_P(LayeredModelsTest, PreemptionChangesNoToken) {
                                         pool);
   EXPECT_GT(exec::Generate(*model, got, scarce).preemptions, 0);
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].output, expected[i].output);
+}
+
+TEST_P(LayeredModelsTest, OtherWeightFormatsAreRefused) {
+  kernels::ThreadPool pool(1);
+  const exec::ModelConfig config = exec::ReadModelConfig(GetParam());
+  for (const DType format : {DType::kInt8, DType::kInt4}) {
+    try {
+      (void)exec::LoadWeights(GetParam(), config, format, pool);
+      ADD_FAILURE() << "loaded as " << Name(format);
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("is not computed for model_type " + config.model_type +
+                                          "; allowed: fp32, bf16"));
+    }
+  }
+}
+
+TEST(ModelsWithStatesTest, RefuseWhatBeginsInTheMiddleOfARequest) {
+  const ReferenceModel reference =
+      ReadReference(testing::ReferencesNamed("layered-qwen3-next").front());
+  const auto refusal = [&](const exec::GenerationOptions& options) -> std::string {
+    try {
+      (void)testing::GenerateFor(reference, DType::kFp32, options, testing::LoadOnCpu);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "computed";
+  };
+  exec::GenerationOptions options = testing::SmallChunks(DType::kFp32, exec::KeptLogits::kNone);
+  EXPECT_EQ(refusal(options), "computed");
+  options.policy.Get<VllmV1Config>().enable_prefix_caching = true;
+  EXPECT_THAT(refusal(options), HasSubstr("recurrent layers, whose states do not allow prefix "
+                                          "caching; allowed: to compute each request from"));
+  options.policy.Get<VllmV1Config>().enable_prefix_caching = false;
+  options.host_blocks = 4;
+  EXPECT_THAT(refusal(options), HasSubstr("states do not allow swapping of blocks"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LayeredModelsTest,

@@ -109,6 +109,25 @@ TEST_F(RealRunTest, RecordsOfEveryPolicyReplayDecisionsTheSame) {
   }
 }
 
+TEST_F(RealRunTest, ModelsWhoseLayersDifferServeAndReplayDecisionsTheSame) {
+  for (const char* name : {"layered-deepseek-v3", "layered-gpt-oss", "layered-qwen3-next"}) {
+    SCOPED_TRACE(name);
+    std::string text = kRealExperiment;
+    const std::size_t shape = text.find("  model_shape");
+    text.replace(
+        shape, text.find("  hardware") - shape,
+        "  model: '" + std::string(TWIN_SOURCE_DIR) + "/tests/golden/models/" + name + "'\n");
+    Write("real.textproto", text);
+    // Twelve blocks are too few for eight requests: some are computed again.
+    const json summary =
+        RunReal("run", {"system.memory.blocks_override=12", "world.real.dummy_weights=false",
+                        "policy.vllm_v1.scheduler_reserve_full_isl=false"});
+    EXPECT_EQ(summary["completed"], 20);
+    EXPECT_GT(summary["preemptions"], 0);
+    ExpectEqualReplay("run");
+  }
+}
+
 TEST_F(RealRunTest, AModelDividedOverRanksServesAsOne) {
   struct Grid {
     const char* tensor;

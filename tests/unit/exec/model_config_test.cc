@@ -176,6 +176,53 @@ TEST(ModelConfigTest, RefusesLayersOtherThanPlainAttention) {
               HasSubstr("model_type smollm3: executors compute models of equal layers"));
 }
 
+json DeepSeek(const char* type) {
+  return {{"model_type", type},         {"hidden_size", 64},
+          {"intermediate_size", 96},    {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},   {"vocab_size", 100},
+          {"kv_lora_rank", 24},         {"qk_nope_head_dim", 12},
+          {"qk_rope_head_dim", 4},      {"v_head_dim", 10},
+          {"n_routed_experts", 16},     {"num_experts_per_tok", 3},
+          {"moe_intermediate_size", 8}, {"max_position_embeddings", 64}};
+}
+
+TEST(ModelConfigTest, ReadsHowDeepSeekV3IsComputed) {
+  const json yarn = {{"rope_type", "yarn"},
+                     {"factor", 40},
+                     {"mscale", 1},
+                     {"mscale_all_dim", 1},
+                     {"original_max_position_embeddings", 32}};
+  const ModelConfig model = ParseWith(
+      DeepSeek("deepseek_v3"),
+      {{"n_group", 4}, {"topk_group", 2}, {"routed_scaling_factor", 2.5}, {"rope_scaling", yarn}});
+  EXPECT_EQ(model.routing, (RoutingConfig{true, 4, 2, 2, 2.5F}));
+  EXPECT_TRUE(model.normalises_expert_weights);
+  EXPECT_TRUE(model.rotates_neighbours);
+  EXPECT_EQ(model.rotary_dimensions, 4);
+  EXPECT_EQ(model.rope.magnitude, 1);
+  // 1 / sqrt(12 + 4), times the square of 0.1 ln 40 + 1.
+  EXPECT_NEAR(model.attention_scale, 0.25 * std::pow(0.1 * std::log(40) + 1, 2), 1e-6);
+  EXPECT_EQ(ParseWith(DeepSeek("kimi_k2"), {{"topk_method", "noaux_tc"}}).routing.groups, 1);
+}
+
+TEST(ModelConfigTest, RefusesRoutingThatDeepSeekDoesNotHave) {
+  const auto refusal = [](const char* type, const json& changes) {
+    json config = DeepSeek(type);
+    config.merge_patch(changes);
+    return Refusal(config.dump());
+  };
+  EXPECT_THAT(refusal("deepseek_v2", {{"norm_topk_prob", true}}),
+              HasSubstr("norm_topk_prob is of a value that is not computed, must be false"));
+  EXPECT_THAT(refusal("deepseek_v3", {{"scoring_func", "softmax"}}),
+              HasSubstr("scoring_func is of a value that is not computed, must be sigmoid"));
+  EXPECT_THAT(refusal("deepseek_v3", {{"n_group", 3}}),
+              HasSubstr("n_group 3 must divide the 16 experts into groups of at least 2"));
+  EXPECT_THAT(refusal("deepseek_v3", {{"n_group", 8}, {"topk_group", 1}}),
+              HasSubstr("topk_group is 1, must be at most n_group 8 and leave 3 experts"));
+  EXPECT_THAT(refusal("deepseek_v3", {{"quantization_config", {{"quant_method", "fp8"}}}}),
+              HasSubstr("quantised weights of model_type deepseek_v3 are not computed"));
+}
+
 TEST(ModelConfigTest, RefusesUnknownRopeTypes) {
   EXPECT_THAT(RefusalWith({{"rope_scaling", {{"rope_type", "spiral"}, {"factor", 2}}}}),
               HasSubstr("rope_scaling: rope type 'spiral' is unknown, must be default"));

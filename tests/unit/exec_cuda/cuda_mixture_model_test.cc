@@ -143,6 +143,21 @@ TEST_F(CudaMixtureTest, DummyWeightsAreThoseOfTheCpu) {
   EXPECT_LT(distances[distances.size() / 2], 2e-2);
 }
 
+TEST_F(CudaMixtureTest, RefusesLayersThatOnlyCpusCompute) {
+  const ModelConfig config = ParseModelConfig(
+      R"({"model_type": "olmo2", "hidden_size": 32, "intermediate_size": 48,
+          "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 29,
+          "max_position_embeddings": 128})",
+      "config.json");
+  try {
+    (void)LoadCudaModel({.config = config, .format = DType::kBf16, .positions = 100}, pool_);
+    ADD_FAILURE() << "loaded";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(),
+                ::testing::HasSubstr("is cuda, which computes models of equal layers"));
+  }
+}
+
 TEST_F(CudaMixtureTest, SaysWhichWidthsTensorCoresDoNotTake) {
   const auto warnings = [&] {
     return dynamic_cast<CudaModel&>(*Load({.graphs = false})).SlowParts();

@@ -144,5 +144,46 @@ TEST(AvailableMemoryTest, IsSomeOfThisMachines) {
   EXPECT_LT(AvailableMemory(), std::int64_t{1} << 50);
 }
 
+// A reference model of the source tree.
+ExperimentConfig WithModel(const std::string& name, const std::string& memory,
+                           const std::string& policy) {
+  const std::string model = std::string(TWIN_SOURCE_DIR) + "/tests/golden/models/" + name;
+  return ParseExperiment(
+      "world { real {} } workload { requests: 1 arrivals { kind: all_at_once } shape { prompt { "
+      "kind: fixed value: 4 } output { kind: fixed value: 4 } } } policy { " +
+          policy + " } system { hardware: 'cpu-generic' model: '" + model + "' memory { " + memory +
+          " } } cost { constant { step_s: 1 } }",
+      "test", "/");
+}
+
+// Two of the four layers have windows. A block of the two others: 16 tokens x 2 layers x (key +
+// value) x 2 heads x 16 dimensions x 2 bytes = 4096 bytes, and of all layers 8192. The rule sets
+// 20 tokens of the windowed layers aside: 5120 bytes for one request.
+TEST(ResolveForThisMachineTest, CountsWindowsThatTheExecutorKeepsInBlocks) {
+  const ExperimentConfig real = ResolveForThisMachine(
+      WithModel("layered-gpt-oss", "kv_bytes_override: 10000000", "vllm_v1 { max_num_seqs: 1 }"),
+      100 * kMegabyte);
+  EXPECT_EQ(real.system.memory.blocks_override, (10'000'000 - 5120) / 4096 / 2);
+}
+
+// A token of DeepSeek's cache: the vector of 24 numbers and the key of 8, in 3 layers, 2 bytes
+// each.
+TEST(ResolveForThisMachineTest, CountsCompressedVectors) {
+  const ExperimentConfig real = ResolveForThisMachine(
+      WithModel("layered-deepseek-v3", "kv_bytes_override: 1000000", "vllm_v1 {}"),
+      100 * kMegabyte);
+  EXPECT_EQ(real.system.memory.blocks_override, 1'000'000 / (16 * 3 * 32 * 2));
+}
+
+TEST(ResolveForThisMachineTest, RefusesStatesWithWhatBeginsInTheMiddle) {
+  const auto error = [](const std::string& policy) {
+    return ErrorOf(WithModel("layered-qwen3-next", "", policy), 100'000 * kMegabyte);
+  };
+  EXPECT_EQ(error("vllm_v1 { enable_prefix_caching: false }"), "");
+  EXPECT_THAT(error("vllm_v1 { enable_prefix_caching: true }"),
+              HasSubstr("recurrent layers, whose states do not allow prefix caching; allowed:"));
+  EXPECT_THAT(error("vllm_v0 { preemption_mode: swap }"), HasSubstr("swapping of blocks"));
+}
+
 }  // namespace
 }  // namespace twin::run
