@@ -76,6 +76,8 @@ ProbeSeconds CpuSpeedProbe::Run() {
 }  // namespace
 
 std::unique_ptr<SpeedProbe> CpuModel::MakeSpeedProbe() {
+  // Layers of different sizes would look like a change of speed.
+  if (!HasPlainLayers(config_.shape)) return nullptr;
   return std::make_unique<CpuSpeedProbe>(MatricesOf(*weights_), pool_);
 }
 

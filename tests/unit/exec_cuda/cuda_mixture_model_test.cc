@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/input_error.h"
 #include "exec/cuda/cuda_model.h"
 #include "exec/generation.h"
 #include "exec/profile/synthetic_steps.h"
