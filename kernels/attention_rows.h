@@ -81,8 +81,8 @@ class AttentionRows {
   const std::int64_t layer_;
   const AttentionOptions options_;
   const MatrixView<float> out_;
-  const std::int64_t dim_;            // of queries and keys
-  const std::int64_t depth_pieces_;   // of dim_
+  const std::int64_t dim_;           // of queries and keys
+  const std::int64_t depth_pieces_;  // of dim_
   const std::int64_t value_dim_;
   const std::int64_t padded_values_;  // value_dim_ in whole panels
   const std::int64_t group_;

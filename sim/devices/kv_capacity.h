@@ -119,7 +119,8 @@ struct KvCapacity {
   std::int64_t blocks_per_request = 0;  // of max_model_length tokens
   bool overridden = false;              // blocks or bytes were given, not calculated
 
-  // Of layers that keep all tokens; of groups, if a request of max_model_length tokens fills them.
+  // Layers that keep all tokens hold so many; with groups, if requests of max_model_length fill
+  // them.
   [[nodiscard]] std::int64_t tokens() const;
   // Requests of max_model_length tokens that fit at the same time, as vLLM prints it: it counts the
   // null block.
