@@ -63,6 +63,7 @@ class SglangPolicy final : public Policy {
   void CollectReleases(std::vector<RequestId>& finished) override;
   void Idle() override;
   void Plan(StepBuilder& step) override;
+  [[nodiscard]] TimePoint WakeAt() const override { return refuses_at_; }
   [[nodiscard]] std::optional<DecodeLimits> DecodeStreakLimits() const override;
   [[nodiscard]] bool ContinueDecodeStreak(StepBuilder& step) override;
 
@@ -174,6 +175,7 @@ class SglangPolicy final : public Policy {
   std::vector<RequestId> running_;     // in the order of joining, or of the latest retraction
   std::vector<RequestId> last_batch_;  // if it was a prefill: in its order
   std::vector<RequestId> taken_out_;   // certain to end with the step in flight
+  TimePoint refuses_at_ = kTimeNever;  // where nothing can be scheduled: when a request is refused
   std::optional<RequestId> chunked_;
   bool parked_ = false;  // chunked_ is in no batch: the window pool has no room for a chunk
   bool full_ = false;    // no admissions until the running batch shrinks; the next two say it has

@@ -1,11 +1,18 @@
 // The parts of SglangPolicy that a window pool beside the pool of all tokens needs.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "sched/policy/sglang.h"
 #include "sched/step_builder.h"
 
 namespace twin {
+namespace {
+
+// At once for a server, and a thousand calls where a step takes a nanosecond (twinserve schedule).
+constexpr Duration kPatience{1000};
+
+}  // namespace
 
 // Tokens that a request takes of the window pool at most, for `tokens` tokens of its prompt and an
 // output of `output` tokens: what a chunk has before the window, the window, and a page.
@@ -73,23 +80,27 @@ void SglangPolicy::TakeDecodePages(const StepBuilder& step) {
   }
 }
 
-// Where nobody runs and nothing was planned, the next call would decide the same: the original
-// waits for ever. The request in whose way the pools are is refused: the divided one, which holds
-// memory, or the first one waiting.
+// Where nobody runs and nothing was planned, the next call decides the same, unless another request
+// comes first then: the original waits for ever. After kPatience the request in whose way the pools
+// are is refused: the divided one, which holds memory, or the first one waiting.
 void SglangPolicy::RefuseWhatCannotRun(StepBuilder& step) {
-  const bool runs = !running_.empty() || !last_batch_.empty() || !taken_out_.empty();
-  if (runs || !ended_.empty() || !step.plan().empty()) return;
-  if (chunked_) {
-    if (step.sequence(*chunked_).in_flight > 0) return;
-    const RequestId id = *chunked_;
-    chunked_.reset();
-    Abort(step, id);
-  } else if (!waiting_.empty()) {
-    const RequestId id = waiting_.At(step, 0);
-    waiting_.PopFront(step, 1);
-    step.Reject(id, RejectReason::kTooLargeForCache);
-    requests_.Close(id);
+  const bool runs = !running_.empty() || !last_batch_.empty() || !taken_out_.empty() ||
+                    (chunked_ && step.sequence(*chunked_).in_flight > 0);
+  if (runs || !ended_.empty() || !step.plan().empty() || (!chunked_ && waiting_.empty())) {
+    refuses_at_ = kTimeNever;
+    return;
   }
+  if (refuses_at_ == kTimeNever) refuses_at_ = step.now() + kPatience;
+  if (step.now() < refuses_at_) return;
+  refuses_at_ = kTimeNever;
+  if (chunked_) {
+    Abort(step, *std::exchange(chunked_, std::nullopt));
+    return;
+  }
+  const RequestId id = waiting_.At(step, 0);
+  waiting_.PopFront(step, 1);
+  step.Reject(id, RejectReason::kTooLargeForCache);
+  requests_.Close(id);
 }
 
 std::optional<WindowPoolState> SglangPolicy::window_pool() const {

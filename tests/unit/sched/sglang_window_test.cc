@@ -54,17 +54,20 @@ TEST(SglangWindowTest, PagesGoInBursts) {
   EXPECT_EQ(FreePages(config, 7), (std::vector<std::int32_t>{14, 13, 17, 16, 15, 17, 16}));
 }
 
-// Windows of 8, 6 pages: A can never be admitted, since it takes a window and a page. B is.
+// Windows of 8, 6 pages: A can never be admitted, since it takes a window and a page. B is, once A
+// is refused.
 TEST(SglangWindowTest, WhatCanNeverRunIsRefused) {
-  const SglangConfig config = [] {
-    SglangConfig narrow = Windowed(8);
-    narrow.swa_full_tokens_ratio = 0.3;
-    return narrow;
-  }();
-  EXPECT_EQ(Decided(config, {.block_size = 1, .blocks = 20}, {{1, 6, 6}, {1, 2, 2}}),
-            "it1: | rej=[A] | free=20\n"
-            "it2: B:P2 | free=18\n"
-            "it3: B:D1 | free=17 | fin=[B] | freeA=20\n");
+  SglangConfig config = Windowed(8);
+  config.swa_full_tokens_ratio = 0.3;
+  const KvPoolConfig kv{.block_size = 1, .blocks = 20};
+  Scene scene(MakePolicy(config, kv), {.block_size = 1, .blocks = 20});
+  scene.Given({.running = {}, .waiting = {{.prompt = 6, .output = 6}, {.prompt = 2, .output = 2}}});
+  EXPECT_TRUE(scene.BatchNow().empty());
+  scene.WaitUntil(scene.engine().wake_at());
+  EXPECT_TRUE(scene.BatchNow().empty());
+  EXPECT_EQ(scene.plan().rejected,
+            std::vector<Rejection>({{Scene::Id('A'), RejectReason::kTooLargeForCache}}));
+  EXPECT_EQ(scene.NextBatch(), Batch({Prefill('B', 2)}));
 }
 
 // 10 pages, a window of 8 and a need of 9. Nothing is freed in the 10 tokens that fit, and the last
