@@ -227,7 +227,8 @@ void SetTokens(const Difference& difference, const char* histogram, const char* 
 void AddCounters(const Difference& difference, const Snapshot& before, BenchmarkRun& run) {
   const MetricNames& names = difference.names();
   run.notes.emplace_back(
-      "the times are the server's: the way to the clients and back is no part of them");
+      "the times are the server's: the way to the clients and back is no part of them, nor of the "
+      "simulation, unless --set names a system.boundary");
   if (const auto count = difference.Of(names.preemptions); count && *count > 0) {
     run.notes.push_back(fmt::format("the server preempted {} times", ShortestText(*count)));
   }

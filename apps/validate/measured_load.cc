@@ -172,6 +172,7 @@ MeasuredLoad PlanLoad(const BenchmarkRun& run, const std::filesystem::path& file
     }
   }
   SetLengths(run, file, load.replay);
+  if (!run.histograms.empty()) load.replay.changes.emplace_back(kWithoutBoundary);
   if (load.waiting) SetLengths(run, file, *load.waiting);
   return load;
 }

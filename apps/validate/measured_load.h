@@ -11,6 +11,11 @@
 
 namespace twin::apps {
 
+// The change to an experiment that takes clients and engine to be at one place.
+inline constexpr const char* kWithoutBoundary =
+    "system.boundary=request_s { mean_s: 0 kind: constant } response_s { mean_s: 0 kind: constant "
+    "} client_reaction_s { mean_s: 0 kind: constant }";
+
 struct Replay {
   std::string text{};                  // "recorded send times"
   std::vector<std::string> changes{};  // to an experiment, as --set takes them

@@ -11,6 +11,7 @@
 
 #include "apps/asked/option_names.h"
 #include "apps/asked/option_values.h"
+#include "apps/validate/measured_load.h"
 #include "config/servers/server_name.h"
 #include "config/servers/servers.h"
 #include "sim/cost/boundary_config.h"
@@ -34,9 +35,7 @@ void AddParts(const ExperimentConfig& config, const run::Deployment& deployment,
     variants.push_back({Kind::kPart, name, std::move(changes)});
   };
   if (sim::HasDelays(deployment.world.boundary)) {
-    add("boundary",
-        {"system.boundary=request_s { mean_s: 0 kind: constant } response_s { mean_s: 0 kind: "
-         "constant } client_reaction_s { mean_s: 0 kind: constant }"});
+    add("boundary", {kWithoutBoundary});
   }
   if (config.cost.If<sim::ProfileCostConfig>() != nullptr) {
     add("device state", AtZero({"heat_factor", "decode_heat_factor", "hidden_gap_s"}));

@@ -329,6 +329,17 @@ TEST_F(MetricSnapshotsTest, MeansOfTheTimeBetweenThemAreCompared) {
   EXPECT_EQ(ReadText(scratch_.File("out/load.csv")).find("arrival_ns"), std::string::npos);
 }
 
+// The boundary of 5 ms each way is no part of what a server measures, unless it is asked for.
+TEST_F(MetricSnapshotsTest, TheSimulationHasNoBoundaryEither) {
+  ASSERT_EQ(Compare({"--system", "boundary.textproto", "--concurrency", "1"}).exit_code, 0);
+  ExpectError("mean_ttft_ms", 23.33, 10, -57.1);
+  ASSERT_EQ(Compare({"--system", "boundary.textproto", "--concurrency", "1", "--set",
+                     "system.boundary=request_s { mean_s: 0.005 kind: constant }"})
+                .exit_code,
+            0);
+  ExpectError("mean_ttft_ms", 23.33, 15, -35.7);
+}
+
 // 40 requests of 100 and 5 tokens: 30 first tokens up to 20 ms, 10 within 20 to 50 ms; ends within
 // 50 to 100 ms. Simulated are 10 and 50 ms. The rank of the median, 20 of 40, is 14 to 26 with its
 // interval of 95 %, so up to 20 ms; that of p90 is 36 of 40, 32 to 40, so within 20 to 50 ms.
