@@ -19,6 +19,7 @@
 #include "core/nearest_names.h"
 #include "run/deployed_groups.h"
 #include "run/draft_model_spec.h"
+#include "run/own_policy.h"
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/devices/boundary_profile.h"
@@ -293,11 +294,7 @@ Deployment Resolve(const ExperimentConfig& config) {
 }
 
 Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
-  if (config.policy_file && config.own_policy == nullptr) {  // of a record
-    ExperimentConfig loaded = config;
-    LoadOwnPolicy(loaded);
-    return Resolve(loaded, cache);
-  }
+  if (const auto loaded = WithOwnPolicy(config)) return Resolve(*loaded, cache);
   const SystemConfig& system = config.system;
   Deployment deployment =
       system.groups.empty() ? ResolveAlike(config, cache) : ResolveGroups(config, cache);

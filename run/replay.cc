@@ -5,6 +5,7 @@
 
 #include "run/deployed_groups.h"
 #include "run/deployment.h"
+#include "run/own_policy.h"
 #include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"
 #include "sched/serve.h"
@@ -38,10 +39,8 @@ ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
 
 ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
                              const RecordHeader& header, std::span<RunObserver* const> observers) {
-  if (config.policy_file && config.own_policy == nullptr) {
-    ExperimentConfig loaded = config;
-    LoadOwnPolicy(loaded);
-    return ReplayDecisions(record, loaded, header, observers);
+  if (const auto loaded = WithOwnPolicy(config)) {
+    return ReplayDecisions(record, *loaded, header, observers);
   }
   const EngineGroups engines = EnginesOf(config, header);
   if (config.system.replicas > 1) {

@@ -120,7 +120,7 @@ void AddMetrics(MetricDraws& values, UncertaintyComparison& comparison) {
 }  // namespace
 
 UncertaintyComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
-                                   RunControl& control, int jobs) {
+                                   RunControl& control) {
   UncertaintyComparison comparison;
   CostCache costs;
   std::vector<ExperimentConfig> experiments;
@@ -150,7 +150,7 @@ UncertaintyComparison CompareDraws(const std::vector<ExperimentConfig>& asked, i
     ++comparison.draws;
     control.OnProgress("draws", static_cast<std::uint64_t>(comparison.draws), count);
   };
-  RunInParallel(count, jobs, control, run, done);
+  RunInParallel(count, 0, control, run, done);
   control.OnProgressEnd();
   if (comparison.draws < kDrawsMin) {
     throw InputError(

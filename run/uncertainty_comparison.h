@@ -57,11 +57,11 @@ constexpr double kDecided = 0.95;
 
 constexpr int kDrawsMin = 10;
 
-// Draws one experiment or two, in simulated worlds, on up to `jobs` threads (0: DefaultJobs()); the
-// result does not depend on their number. `control` may end it early: the result then has fewer
+// Draws one experiment or two, in simulated worlds, on DefaultJobs() threads; the result does not
+// depend on their number. `control` may end it early: the result then has fewer
 // draws. Leaves out metrics that are undefined in some draw. REQUIRES: draws >= kDrawsMin. Throws
 // as Simulate; InputError (usage) if a world is real, or fewer than kDrawsMin draws were made.
 UncertaintyComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
-                                   RunControl& control, int jobs = 0);
+                                   RunControl& control);
 
 }  // namespace twin::run

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "apps/recommend/objectives.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
@@ -63,28 +64,17 @@ std::size_t CandidateEvaluator::KeyIndex(const std::string& metric) const {
 }
 
 std::string CandidateEvaluator::ValueUnit() const {
-  switch (request_.objective) {
-    case Objective::kGoodput:
-      return "requests/s";
-    case Objective::kCost:
-      return "per 1,000 requests";
-    case Objective::kLatency:
-      return "ms";
-    case Objective::kUsers:
-      return "users";
-    case Objective::kFleet:
-      return request_.hardware[0].price_per_hour > 0 ? "per hour" : "devices";
-  }
-  return {};
+  const bool counts_devices =
+      request_.objective == Objective::kFleet && !(request_.hardware[0].price_per_hour > 0);
+  return counts_devices ? "devices" : ObjectiveTraitsOf(request_.objective).unit;
 }
 
 bool CandidateEvaluator::LowerIsBetter() const {
-  return request_.objective == Objective::kCost || request_.objective == Objective::kLatency ||
-         request_.objective == Objective::kFleet;
+  return ObjectiveTraitsOf(request_.objective).lower_is_better;
 }
 
 bool CandidateEvaluator::Searches() const {
-  return request_.objective != Objective::kLatency && request_.objective != Objective::kFleet;
+  return ObjectiveTraitsOf(request_.objective).searches_load;
 }
 
 Deployment CandidateEvaluator::AtLoad(const Candidate& candidate, double load,

@@ -31,7 +31,6 @@ class EvaluationLog {
 
   // The evaluations that were read, whatever was added since.
   [[nodiscard]] std::optional<Evaluation> Find(const std::string& key) const;
-  [[nodiscard]] std::size_t size() const { return read_.size(); }
 
   // Throws InputError (data).
   void Add(const std::string& key, const Evaluation& evaluation);

@@ -13,6 +13,7 @@
 
 #include "apps/recommend/candidate_evaluator.h"
 #include "apps/recommend/halving.h"
+#include "apps/recommend/objectives.h"
 #include "apps/recommend/sensitivity.h"
 #include "apps/recommend/server_command.h"
 #include "config/servers/servers.h"
@@ -30,22 +31,6 @@ using Objective = RecommendConfig::Objective;
 
 // A burst of fewer requests hardly waits, whatever the rate.
 constexpr std::int64_t kRungRequestsMin = 100;
-
-std::string NameOf(Objective objective) {
-  switch (objective) {
-    case Objective::kGoodput:
-      return "goodput";
-    case Objective::kCost:
-      return "cost";
-    case Objective::kLatency:
-      return "latency";
-    case Objective::kUsers:
-      return "users";
-    case Objective::kFleet:
-      return "fleet";
-  }
-  return {};
-}
 
 std::vector<double> ValuesOf(const std::vector<Evaluation>& seeds) {
   std::vector<double> values;
@@ -139,7 +124,7 @@ class RecommendSearch {
 };
 
 void RecommendSearch::Describe() {
-  answer_.objective = NameOf(request_.objective);
+  answer_.objective = ObjectiveTraitsOf(request_.objective).name;
   answer_.value_unit = evaluator_.ValueUnit();
   answer_.lower_is_better = evaluator_.LowerIsBetter();
   answer_.load_unit = evaluator_.axis().unit();

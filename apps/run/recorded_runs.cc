@@ -92,12 +92,12 @@ double ParametersPerRank(const ModelSpec& model, int ranks) {
   return static_cast<double>(TotalParameters(model)) / ranks;
 }
 
-}  // namespace
-
-std::span<const RecordedRuns> AllRecordedRuns() {
+const std::vector<RecordedRuns>& AllRecordedRuns() {
   static const std::vector<RecordedRuns> all = ReadRecordedRuns();
   return all;
 }
+
+}  // namespace
 
 std::optional<RecordedRuns> NearestRecordedRuns(const SystemConfig& system) {
   if (!system.groups.empty()) return std::nullopt;

@@ -22,13 +22,11 @@ struct RecordedRuns {
   double e2e_error_pct = 0;
 };
 
-// All recordings that checks/fidelity predicts, without runs in which clients gave up. Runs to
-// which something was fitted count only where no other run of the same system exists.
-std::span<const RecordedRuns> AllRecordedRuns();
-
-// The recordings nearest to a system: those on its device before all others, of a mixture of
-// experts before those of dense models (or the reverse), then by the ratio of the parameters per
-// rank. Nullopt for a system of several groups, which no recording is like.
+// The recordings nearest to a system, of all that checks/fidelity predicts without runs in which
+// clients gave up. Runs to which something was fitted count only where no other run of the same
+// system exists. Nearest are those on its device before all others, of a mixture of experts before
+// those of dense models (or the reverse), then by the ratio of the parameters per rank. Nullopt for
+// a system of several groups, which no recording is like.
 std::optional<RecordedRuns> NearestRecordedRuns(const SystemConfig& system);
 
 // errors.csv of checks/fidelity.

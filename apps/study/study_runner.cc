@@ -11,6 +11,7 @@
 #include "apps/study/point_runner.h"
 #include "run/many/distinct_reports.h"
 #include "run/many/forked_runs.h"
+#include "run/many/packed_json.h"
 #include "run/many/parallel_runs.h"
 
 namespace twin::run {
@@ -70,7 +71,7 @@ class FinishedRows {
 };
 
 // Rows as bytes, and back.
-std::string Packed(const std::vector<StudyRow>& rows) {
+std::string PackedRows(const std::vector<StudyRow>& rows) {
   Json json = Json::array();
   for (const StudyRow& row : rows) {
     Json summary = Json::array();
@@ -80,8 +81,7 @@ std::string Packed(const std::vector<StudyRow>& rows) {
     json.push_back({row.id.point, row.id.replication, row.seed, row.error, row.wall_seconds,
                     std::move(summary)});
   }
-  const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
-  return {bytes.begin(), bytes.end()};
+  return Packed(json);
 }
 
 SummaryValue ValueOf(const Json& json) {
@@ -129,7 +129,7 @@ void RunStudy(const Study& study, std::span<const std::size_t> rows, const Study
   if (const auto fork = options.may_fork ? study.Fork() : nullptr) {
     RunInProcesses(
         pieces.size(), jobs, reports, fork,
-        [&](std::size_t i, RunControl& inner) { return Packed(run(i, inner)); },
+        [&](std::size_t i, RunControl& inner) { return PackedRows(run(i, inner)); },
         [&](std::size_t /*i*/, const std::string& bytes) { collect(Unpacked(bytes)); });
   } else {
     FinishedRows finished;

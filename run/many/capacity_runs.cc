@@ -13,6 +13,7 @@
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "run/many/forked_runs.h"
+#include "run/many/packed_json.h"
 #include "run/many/parallel_runs.h"
 #include "run/simulation.h"
 
@@ -36,11 +37,6 @@ std::string ValueText(double x, bool whole) {
 }
 
 using Json = nlohmann::ordered_json;
-
-std::string Packed(const Json& json) {
-  const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
-  return {bytes.begin(), bytes.end()};
-}
 
 Json JsonOf(const CapacityRun& run) { return {run.values, run.arrived, run.saturated}; }
 
