@@ -21,7 +21,7 @@ std::span<const TableColumn> StepColumns();  // steps.csv
 // Further columns of requests.csv, steps.csv and parts.csv if the system has several replicas.
 std::span<const TableColumn> ReplicaColumns();
 std::span<const TableColumn> SeriesColumns(bool power);  // series.csv
-std::span<const TableColumn> PartColumns();    // parts.csv
+std::span<const TableColumn> PartColumns();              // parts.csv
 
 // Columns that a run's tables have beside the columns of every run.
 struct FurtherColumns {
