@@ -289,6 +289,14 @@ LengthRange PromptsOf(const ServingRow& row) {
   return {std::max<std::int64_t>(low, 1), nominal};
 }
 
+// Mixtures on SGLang and TensorRT-LLM: a step with prompts takes the time of its launches, whatever
+// the number of prompts, so that users whose answers end meanwhile begin together in the next one.
+// Measured TPOT of such rows is that of users in step: it does not grow where answers get shorter.
+bool StaysInStep(const ServingRow& row) {
+  return !EqualsIgnoringCase(row.Text("engine"), "vllm") &&
+         MostExperts(ReadNamedShape(row.Text("model"), true)) > 0;
+}
+
 // Without a range, users whose outputs all have one length would stay in lockstep: whoever begins
 // together ends together, and all prompts come at once. Measured loops do not, because clients and
 // servers take requests one after the other. A spread of the outputs about the nominal length
@@ -296,9 +304,8 @@ LengthRange PromptsOf(const ServingRow& row) {
 LengthRange OutputsOf(const ServingRow& row, std::int64_t context) {
   const std::int64_t nominal = row.RequiredCount("osl");
   const std::int64_t room = std::max<std::int64_t>(context - PromptsOf(row).high - nominal, 0);
-  static const int mode = getenv("TW_SPREAD") ? atoi(getenv("TW_SPREAD")) : 1;
-  const std::int64_t spread =
-      row.Has("range_ratio") || !mode ? 0 : std::min(nominal / kOutputSpreadPart, room);
+  const bool spreads = !row.Has("range_ratio") && !StaysInStep(row);
+  const std::int64_t spread = spreads ? std::min(nominal / kOutputSpreadPart, room) : 0;
   const double ratio = row.Share("range_ratio").value_or(1);
   const auto low = static_cast<std::int64_t>(ratio * static_cast<double>(nominal));
   return {std::max<std::int64_t>(low - spread, 1), nominal + spread};

@@ -372,6 +372,19 @@ Estimate LayerOperations::Small(std::int64_t rows, const MemoryBoundModel& memor
     const double values =
         static_cast<double>(layer_.recurrent->value_heads / tensor_) * layer_.recurrent->value_dim;
     layer = layer + time(MemoryBoundKernel::kNorm, 3 * values);
+    if (layer_.recurrent->kind == RecurrentKind::kGatedDelta) {
+      // The joint product is taken apart, and gates are made from the small one.
+      const double joint = 2 * static_cast<double>(layer_.recurrent->key_heads) / tensor_ *
+                               layer_.recurrent->key_dim +
+                           2 * values;
+      layer = layer + time(MemoryBoundKernel::kActivation, 2 * joint);
+      layer = layer +
+              time(MemoryBoundKernel::kActivation, 4.0 * layer_.recurrent->value_heads / tensor_);
+    }
+  }
+  if (layer_.moe.experts > 0 && layer_.moe.shared_intermediate > 0) {
+    // The shared experts' output is added to that of the others.
+    layer = layer + time(MemoryBoundKernel::kActivation, 3 * hidden);
   }
   if (!layer_.has_mlp()) return layer;
   return layer + time(MemoryBoundKernel::kActivation, (layer_.gated_mlp ? 3 : 2) * inner);

@@ -133,8 +133,6 @@ ExpertsModel::ExpertsModel(const HardwareSpec& hardware, const ExpertSizes& size
   const auto add_nearest = [&] {
     for (const Likeness likeness : {Likeness::kShape, Likeness::kRanks, Likeness::kAny}) {
       if (add_kernels(true, likeness)) return true;
-      // A shape that others measured is one that the own library's kernels were not measured for.
-      if (likeness == Likeness::kShape && add_kernels(false, likeness)) return true;
     }
     return add_kernels(false, Likeness::kAny);
   };

@@ -4,10 +4,9 @@
 //
 // Tables are of operation_kinds.h's moe_LIBRARY, one for each kernel. Benchmarks measured a kernel
 // where the library chooses it, so that of several kernels those count that were measured for the
-// same sizes; else those of other libraries (their shape was open to all, and the own kernels do
-// not do it); else those measured for the same division over ranks; else all; else all of others.
-// Among those that count, a server runs the fastest one for each number of tokens. Without any,
-// the closed form of ExpertsWork counts.
+// same sizes; else those measured for the same division over ranks; else all; else all of other
+// libraries. Among those that count, a server runs the fastest one for each number of tokens.
+// Without any, the closed form of ExpertsWork counts.
 //
 // MoeModel, the older one, serves profiles with moe.textproto alone.
 #pragma once
