@@ -369,17 +369,16 @@ Estimate LayerOperations::Small(std::int64_t rows, const MemoryBoundModel& memor
       layer = layer + time(MemoryBoundKernel::kHeadNorm, 2 * query + kv);
     }
   } else if (layer_.recurrent) {
+    const RecurrentSpec& recurrent = *layer_.recurrent;
     const double values =
-        static_cast<double>(layer_.recurrent->value_heads / tensor_) * layer_.recurrent->value_dim;
+        static_cast<double>(recurrent.value_heads / tensor_) * recurrent.value_dim;
     layer = layer + time(MemoryBoundKernel::kNorm, 3 * values);
-    if (layer_.recurrent->kind == RecurrentKind::kGatedDelta) {
+    if (recurrent.kind == RecurrentKind::kGatedDelta) {
       // The joint product is taken apart, and gates are made from the small one.
-      const double joint = 2 * static_cast<double>(layer_.recurrent->key_heads) / tensor_ *
-                               layer_.recurrent->key_dim +
-                           2 * values;
-      layer = layer + time(MemoryBoundKernel::kActivation, 2 * joint);
-      layer = layer +
-              time(MemoryBoundKernel::kActivation, 4.0 * layer_.recurrent->value_heads / tensor_);
+      const auto ranks = static_cast<double>(tensor_);
+      const double keys = recurrent.key_heads / ranks * recurrent.key_dim;
+      layer = layer + time(MemoryBoundKernel::kActivation, 4 * (keys + values));
+      layer = layer + time(MemoryBoundKernel::kActivation, 4 * recurrent.value_heads / ranks);
     }
   }
   if (layer_.moe.experts > 0 && layer_.moe.shared_intermediate > 0) {
