@@ -239,11 +239,8 @@ TEST_P(PagedAttentionTest, ReadsValuesFromTheBeginningsOfKeys) {
 TEST_P(PagedAttentionTest, SinksTakeAShareOfTheWeights) {
   // Sinks far below, among and far above the scores; a window that ends the first stretch.
   const std::vector<float> sinks = {-30, 0.5F, 3, 90};
-  ExpectAgreement({.kv_heads = 2,
-                   .group = 2,
-                   .queries = {1, 40, 3},
-                   .lengths = {9, 40, 70},
-                   .sinks = sinks});
+  ExpectAgreement(
+      {.kv_heads = 2, .group = 2, .queries = {1, 40, 3}, .lengths = {9, 40, 70}, .sinks = sinks});
   ExpectAgreement({.kv_heads = 2,
                    .group = 2,
                    .queries = {1, 9},

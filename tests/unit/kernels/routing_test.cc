@@ -28,8 +28,8 @@ class RoutingTest : public ::testing::Test {
       std::copy(logits[i].begin(), logits[i].end(), matrix.view.Row(static_cast<std::int64_t>(i)));
     }
     RoutedRows routed;
-    RouteRows(pool_, matrix.view,
-              {.experts_per_row = experts_per_row, .normalised = normalised}, routed);
+    RouteRows(pool_, matrix.view, {.experts_per_row = experts_per_row, .normalised = normalised},
+              routed);
     return routed;
   }
 
@@ -83,8 +83,8 @@ TEST_F(RoutingTest, GroupsLimitSoftmaxScores) {
   std::ranges::copy(std::vector{std::log(1.0F), std::log(4.0F), std::log(3.0F), std::log(2.0F)},
                     logits.view.Row(0));
   RoutedRows routed;
-  RouteRows(pool_, logits.view,
-            {.experts_per_row = 2, .groups = 2, .groups_kept = 1, .scale = 2}, routed);
+  RouteRows(pool_, logits.view, {.experts_per_row = 2, .groups = 2, .groups_kept = 1, .scale = 2},
+            routed);
   EXPECT_THAT(routed.chosen, ElementsAre(1, 0));
   EXPECT_THAT(routed.chosen_weights, ElementsAre(FloatNear(0.8F, 1e-6F), FloatNear(0.2F, 1e-6F)));
 }

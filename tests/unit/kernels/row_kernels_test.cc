@@ -157,8 +157,8 @@ TEST_P(RowKernelsTest, RopeTurnsNeighboursBehindAnUnrotatedPart) {
     TestMatrix x(kTokens, 2 * head_dim);
     x.FillRandom("x");
     const std::vector<float> before = x.values;
-    ApplyRope(pool_, table, positions,
-              {.head_dim = head_dim, .first = kFirst, .neighbours = true}, x.view);
+    ApplyRope(pool_, table, positions, {.head_dim = head_dim, .first = kFirst, .neighbours = true},
+              x.view);
     for (std::int64_t t = 0; t < kTokens; ++t) {
       for (std::int64_t head = 0; head < 2; ++head) {
         const float* old = before.data() + t * x.view.stride + head * head_dim;

@@ -71,6 +71,7 @@ OperationTable TableOf(const std::string& kind, KernelLibrary library, const std
   return {.kind = kind,
           .library = library,
           .variant = "fp8_block power_law_1.01 " + kernel,
+          .coefficients = {},
           .rows = {PrintOperationRow({shape, {std::log(ratio)}}, {{1}, {1}, {64}})}};
 }
 
