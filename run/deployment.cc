@@ -106,6 +106,16 @@ MixedPools MixedPoolsOf(const SystemConfig& system, const EngineGroups& engines)
           DurationFromSeconds(system.router.telemetry_delay_ms * 1e-3)};
 }
 
+// Transfers between replicas copy one table of equal blocks.
+void RequireOneTable(const SystemConfig& system, const sim::KvCapacity& capacity) {
+  if (!capacity.groups || !system.disaggregation) return;
+  throw InputError(
+      InputError::Kind::kUsage, "system.disaggregation",
+      fmt::format("cannot transfer the block tables of several KV groups, which {} has; allowed: "
+                  "system.memory.kv_groups: false, which approximates them",
+                  system.model_spec.name));
+}
+
 // A cluster counts blocks of all replicas together.
 void RequireCountableBlocks(const SystemConfig& system, const sim::KvCapacity& capacity) {
   const std::int32_t most = std::numeric_limits<std::int32_t>::max() / system.replicas;
@@ -217,6 +227,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   RequireOneInstance(deployment.traits);
   RequireWindowPool(system, deployment.traits, deployment.capacity);
+  RequireOneTable(system, deployment.capacity);
   RequireRoutable(system, deployment.traits);
   RequireCountableBlocks(system, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
