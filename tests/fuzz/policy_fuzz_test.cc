@@ -174,7 +174,7 @@ TEST(PolicyFuzzTest, ConfigsAreRefusedOrThePolicyWorks) {
       PolicyConfig config = drawn;
       SpeculationRules speculation;
       fields.Value("num_speculative_tokens", speculation.num_speculative_tokens);
-      speculation.method = SpecMethod{static_cast<std::uint8_t>(i % 3)};
+      speculation.method = SpecMethod{static_cast<std::uint8_t>(i % 4)};
       if (i % 2 == 0) (void)SetSpeculation(config, speculation);
       (void)TraitsOf(config);
       SCOPED_TRACE(fmt::format("{}, run {}", Entry::Config::kName, i));

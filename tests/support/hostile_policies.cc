@@ -107,7 +107,8 @@ DrawnPolicy DrawV1(Random& random, std::int32_t tokens, const V1Mode& mode) {
   }
   if (mode.cadence) config.prefill_schedule_interval = Draw(random, 2, 5);
   if (mode.speculates) {
-    config.speculation.method = SpecMethod{static_cast<std::uint8_t>(2 * Draw(random, 0, 1))};
+    config.speculation.method =
+        Draw(random, 0, 1) == 0 ? SpecMethod::kNgram : SpecMethod::kDraftModel;
     if (!mode.prefix && random.UnitReal() < 0.3) config.speculation.method = SpecMethod::kEagle;
     config.speculation.num_speculative_tokens = Draw(random, 1, 6);
     // One request, padded to verify as many drafts as others, fits.

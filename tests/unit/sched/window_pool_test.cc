@@ -26,9 +26,9 @@ TEST(WindowPoolTest, PagesBelongToABlockOrLieFree) {
 TEST(WindowPoolTest, HandsOutNoPageTwice) {
   WindowPool pool(1, 3);
   pool.Give(BlockId{2});
-  EXPECT_ANY_THROW(pool.Give(BlockId{1}));  // none is free
-  EXPECT_ANY_THROW(pool.Take(BlockId{1}));  // it has none
-  EXPECT_ANY_THROW(pool.Move(BlockId{1}, BlockId{0}));
+  EXPECT_DEATH(pool.Give(BlockId{1}), "free_");  // none is free
+  EXPECT_DEATH(pool.Take(BlockId{1}), "Has");    // it has none
+  EXPECT_DEATH(pool.Move(BlockId{1}, BlockId{0}), "Has");
   EXPECT_TRUE(pool.Audit());
 }
 
