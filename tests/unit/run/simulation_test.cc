@@ -206,7 +206,8 @@ TEST(ResolveTest, TheModuleOfMultiTokenPredictionTakesMemory) {
   const sim::KvCapacity drafting = capacity(
       "speculation { method: mtp num_speculative_tokens: 1 acceptance_length: 1.8 propose_s: "
       "0.001 }");
-  EXPECT_EQ(drafting.block_bytes - plain.block_bytes, 16 * 1152);
+  EXPECT_EQ(drafting.block_bytes / drafting.block_size - plain.block_bytes / plain.block_size,
+            1152);
   const auto module = static_cast<double>(drafting.weight_bytes - plain.weight_bytes);
   EXPECT_NEAR(module, 1.66e9, 0.01e9);
 }

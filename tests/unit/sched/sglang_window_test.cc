@@ -63,11 +63,10 @@ TEST(SglangWindowTest, WhatCanNeverRunIsRefused) {
   Scene scene(MakePolicy(config, kv), {.block_size = 1, .blocks = 20});
   scene.Given({.running = {}, .waiting = {{.prompt = 6, .output = 6}, {.prompt = 2, .output = 2}}});
   EXPECT_TRUE(scene.BatchNow().empty());
-  scene.WaitUntil(scene.engine().wake_at());
-  EXPECT_TRUE(scene.BatchNow().empty());
-  EXPECT_EQ(scene.plan().rejected,
-            std::vector<Rejection>({{Scene::Id('A'), RejectReason::kTooLargeForCache}}));
+  EXPECT_EQ(scene.engine().wake_at(), TimePoint{Duration{1000}});
   EXPECT_EQ(scene.NextBatch(), Batch({Prefill('B', 2)}));
+  EXPECT_EQ(scene.now(), TimePoint{Duration{1000}} + std::chrono::milliseconds(1));
+  EXPECT_EQ(scene.engine().census().waiting, 0);
 }
 
 // 10 pages, a window of 8 and a need of 9. Nothing is freed in the 10 tokens that fit, and the last

@@ -23,7 +23,7 @@ TEST(WindowPoolTest, PagesBelongToABlockOrLieFree) {
   EXPECT_TRUE(pool.Audit());
 }
 
-TEST(WindowPoolTest, HandsOutNoPageTwice) {
+TEST(WindowPoolDeathTest, HandsOutNoPageTwice) {
   WindowPool pool(1, 3);
   pool.Give(BlockId{2});
   EXPECT_DEATH(pool.Give(BlockId{1}), "free_");  // none is free

@@ -61,12 +61,11 @@ TEST_F(WindowedRadixCacheTest, ACheckpointLeavesOneWindowAndLocksIt) {
 // B = 1 2 3 4 9 finds 4 tokens that it cannot use: 4 alone is no window. It computes all, enters 4
 // tokens first, and gives the tombstone the pages of 2 and 3; A locks the blocks, which stay.
 TEST_F(WindowedRadixCacheTest, ABranchIsEnteredAloneAndRevivesTombstones) {
-  const Sequence& a = Computed(0, {1, 2, 3, 4, 5, 6});
+  Computed(0, {1, 2, 3, 4, 5, 6});
+  Sequence& b = Computed(1, {1, 2, 3, 4, 9});
+  const Sequence& a = sequences[RequestId{0}];  // opening B may have moved it
   cache.TakePages(a, holds[0]);
   cache.Checkpoint(blocks, a, 6, holds[0]);
-  // Opening B may move A.
-  const std::vector<BlockId> first = a.blocks.device;
-  Sequence& b = Computed(1, {1, 2, 3, 4, 9});
   holds[1] = cache.Match(b, 4);
   EXPECT_EQ(holds[1].blocks, 0);
   EXPECT_EQ(holds[1].window.branch, 4);
@@ -81,7 +80,7 @@ TEST_F(WindowedRadixCacheTest, ABranchIsEnteredAloneAndRevivesTombstones) {
   EXPECT_EQ(cache.evictable_pages(), 0);
   EXPECT_EQ(pool.free(), 13);
   EXPECT_EQ(std::vector<BlockId>(b.blocks.device.begin(), b.blocks.device.begin() + 4),
-            std::vector<BlockId>(first.begin(), first.begin() + 4));
+            std::vector<BlockId>(a.blocks.device.begin(), a.blocks.device.begin() + 4));
   EXPECT_TRUE(Audit());
 
   // B goes: the window 2 3 | 4 is unlocked, and can go although A holds the blocks.
