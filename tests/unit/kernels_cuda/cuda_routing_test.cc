@@ -102,9 +102,9 @@ TEST_F(CudaRoutingTest, ChoosesAndWeighsAsTheCpu) {
     logits.Draw(random_, 2);
     HostRows on_host(logits);
     kernels::RoutedRows expected;
-    kernels::RouteRows(
-        pool_, on_host.view(),
-        {.experts_per_row = c.shape.experts_per_row, .normalised = c.normalised}, expected);
+    kernels::RouteRows(pool_, on_host.view(),
+                       {.experts_per_row = c.shape.experts_per_row, .normalised = c.normalised},
+                       expected);
     const TestPairs routed(c.shape);
     RouteRows(stream_.view(), logits.matrix(), c.normalised, routed.routed());
     const HostPairs pairs = routed.Fetch();
@@ -129,8 +129,7 @@ TEST_F(CudaRoutingTest, ACapturedGraphRoutesOtherLogits) {
     logits.Draw(random_, 3);
     HostRows on_host(logits);
     kernels::RoutedRows expected;
-    kernels::RouteRows(pool_, on_host.view(), {.experts_per_row = 2, .normalised = true},
-                       expected);
+    kernels::RouteRows(pool_, on_host.view(), {.experts_per_row = 2, .normalised = true}, expected);
     graph.Launch(stream_.view());
     EXPECT_EQ(routed.Fetch().rows, expected.rows);
   }
