@@ -4,31 +4,15 @@
 #include <cmath>
 
 #include "core/dtype.h"
+#include "sim/cost/transformer_graph.h"
 
 namespace twin::sim {
 namespace {
 
 // Operations of a number of a weight format in units of 16 bits: 1 / 2 where the device multiplies
 // it twice as fast.
-double FlopShare(const HardwareSpec& h, DType format) {
-  const double wide = h.peak_bf16_flops > 0 ? h.peak_bf16_flops : h.peak_fp32_flops;
-  double peak = wide;
-  switch (format) {
-    case DType::kFp8:
-    case DType::kFp8Block:
-      peak = h.peak_fp8_flops;
-      break;
-    case DType::kInt8:
-      peak = h.peak_int8_flops;
-      break;
-    case DType::kMxfp4:
-    case DType::kNvfp4:
-      peak = h.peak_fp4_flops;
-      break;
-    default:
-      break;
-  }
-  return peak > wide ? wide / peak : 1;
+double FlopShare(const HardwareSpec& hardware, DType format) {
+  return std::min(1.0, PeakFlops(hardware, DType::kBf16) / PeakFlops(hardware, format));
 }
 
 double ExpertParameters(const ModelSpec& model, const LayerSpec& layer) {

@@ -190,7 +190,7 @@ TEST(SimulateTest, AnAcceptanceLengthGivesTheRateOfAllDrafts) {
   EXPECT_NEAR(config.speculation->acceptance.rates[0], 0.8, 1e-9);
 }
 
-// Of DeepSeek-V3's module a rank holds, in GB: an eighth of 256 experts in fp8, 1.409, and of the
+// A rank holds of DeepSeek-V3's module, in GB: an eighth of 256 experts in fp8, 1.409, and of the
 // shared one, 0.006; attention, 0.038; the product of 2 x 7168 x 7168 numbers of 16 bits, 0.206.
 // Its layer caches 576 numbers of 16 bits a token.
 TEST(ResolveTest, TheModuleOfMultiTokenPredictionTakesMemory) {

@@ -150,7 +150,7 @@ TEST_F(GroupTablesTest, GivesBackWhatLiesBeforeTheChunk) {
   EXPECT_THAT(Table(kA, 0), ElementsAre(kNo, kNo, kNo, kNo, 3, 2));
 }
 
-// Of 5 free blocks 3 are needed in each group. What lies behind the window comes back all the same.
+// Each group needs 3 of 5 free blocks. Blocks behind the window come back all the same.
 TEST_F(GroupTablesTest, FreesEvenIfItThenCannotGrow) {
   Make({kFull4, kWindow8}, 9);
   Compute(kA, 8);

@@ -93,7 +93,7 @@ TEST(WindowedRadixTreeTest, AHitNeedsTheWindowBeforeItsEnd) {
   EXPECT_EQ(hit.blocks, 5);
 }
 
-// What the sequence entered without pages becomes a tombstone: 1 2 3 | 4 5.
+// Tokens that the sequence entered without pages become a tombstone: 1 2 3 | 4 5.
 TEST(WindowedRadixTreeTest, BlocksWithoutPagesAreEnteredAsTombstones) {
   WindowedTokens t;
   t.Insert({1, 2, 3, 4, 5}, 0, 3);
