@@ -26,7 +26,8 @@ LIST = "tools/debian_packages.txt"
 DEBIAN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # Programs that scripts use only where they are installed, or ask the user to install.
 OPTIONAL = {
-    "apt-get": "Debian's own", "apt-config": "the same", "clang-format": "layout check of ./test", "clang-tidy": "./test",
+    "apt-get": "Debian's own", "apt-config": "the same", "buildah": "tests/wheel/image",
+    "clang-format": "layout check of ./test", "clang-tidy": "./test",
     "compute-sanitizer": "CUDA toolkit", "latexmk": "paper/build", "kpsewhich": "paper/build",
     "mmdebstrap": "tests/fresh_machine", "nvcc": "CUDA toolkit", "nvidia-smi": "NVIDIA driver",
     "pdflatex": "paper/build", "sudo": "tools/setup of a user who is not root"}
