@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "core/time.h"
 #include "sched/policy/case_name.h"
 #include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
@@ -53,6 +54,10 @@ struct SglangConfig {
   std::int32_t swa_eviction_interval = 128;  // tokens that fall behind a window before they go
   bool release_prefill_swa = false;      // requests that have decoded beyond it unlock their prefix
   bool free_out_of_window_slots = true;  // before a request enters the tree
+  // No setting of a server, which waits for ever: after this time without any work, a request that
+  // the window pool cannot take is refused. At once for a server, and a thousand calls where a step
+  // takes a nanosecond (twinserve schedule).
+  Duration window_patience{1000};
   // Steps between two looks at new requests; a step with prompts counts 1,000.
   std::int32_t scheduler_recv_interval = 1;
   std::optional<OrderConfig> order = std::nullopt;  // unset: schedule_policy

@@ -7,12 +7,6 @@
 #include "sched/step_builder.h"
 
 namespace twin {
-namespace {
-
-// At once for a server, and a thousand calls where a step takes a nanosecond (twinserve schedule).
-constexpr Duration kPatience{1000};
-
-}  // namespace
 
 // Tokens that a request takes of the window pool at most, for `tokens` tokens of its prompt and an
 // output of `output` tokens: what a chunk has before the window, the window, and a page.
@@ -81,8 +75,8 @@ void SglangPolicy::TakeDecodePages(const StepBuilder& step) {
 }
 
 // Where nobody runs and nothing was planned, the next call decides the same, unless another request
-// comes first then: the original waits for ever. After kPatience the request in whose way the pools
-// are is refused: the divided one, which holds memory, or the first one waiting.
+// comes first then: the original waits for ever. After window_patience the request in whose way the
+// pools are is refused: the divided one, which holds memory, or the first one waiting.
 void SglangPolicy::RefuseWhatCannotRun(StepBuilder& step) {
   const bool runs = !running_.empty() || !last_batch_.empty() || !taken_out_.empty() ||
                     (chunked_ && step.sequence(*chunked_).in_flight > 0);
@@ -90,7 +84,7 @@ void SglangPolicy::RefuseWhatCannotRun(StepBuilder& step) {
     refuses_at_ = kTimeNever;
     return;
   }
-  if (refuses_at_ == kTimeNever) refuses_at_ = step.now() + kPatience;
+  if (refuses_at_ == kTimeNever) refuses_at_ = step.now() + config_.window_patience;
   if (step.now() < refuses_at_) return;
   refuses_at_ = kTimeNever;
   if (chunked_) {

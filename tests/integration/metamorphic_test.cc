@@ -203,6 +203,7 @@ void DoubleTimes(PolicyConfig& config) {
     if constexpr (requires { c.max_queue_delay_microseconds; }) {
       c.max_queue_delay_microseconds *= 2;
     }
+    if constexpr (requires { c.window_patience; }) Double(c.window_patience);
     if constexpr (requires { c.base_quantum; }) {
       Double(c.base_quantum);
       Double(c.prefill_time);
