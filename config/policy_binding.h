@@ -208,6 +208,18 @@ void Bind(Archive& fields, SglangConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, ShipConfig& config) {
+  using PromptSlots = ShipConfig::PromptSlots;
+  fields.Value("pipeline_parallel_size", config.pipeline_parallel_size);
+  fields.Value("fill_tokens", config.fill_tokens);
+  fields.template Enum<PromptSlots>("prompt_slots", config.prompt_slots,
+                                    {{"all", PromptSlots::kAll}, {"own", PromptSlots::kOwn}});
+  fields.Value("max_num_seqs", config.max_num_seqs);
+  fields.Value("max_model_len", config.max_model_len);
+  fields.Value("watermark", config.watermark);
+}
+
+template <class Archive>
 void Bind(Archive& fields, PolicyConfig& config) {
   ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
     fields.template Choice<typename Entry::Config>(Entry::Config::kName, config);

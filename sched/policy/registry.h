@@ -24,6 +24,7 @@
 #include "sched/policy/policy_config.h"
 #include "sched/policy/sarathi.h"
 #include "sched/policy/sglang.h"
+#include "sched/policy/ship.h"
 #include "sched/policy/splitfuse.h"
 #include "sched/policy/splitwise.h"
 #include "sched/policy/static_batching.h"
@@ -63,7 +64,8 @@ using Policies = PolicyRegistry<
     PolicyEntry<SglangConfig, SglangPolicy>,
     PolicyEntry<FastServeConfig, FastServePolicy>,
     PolicyEntry<DistServeConfig, DistServePolicy>,
-    PolicyEntry<SplitwiseConfig, SplitwisePolicy>>;
+    PolicyEntry<SplitwiseConfig, SplitwisePolicy>,
+    PolicyEntry<ShipConfig, ShipPolicy>>;
 // clang-format on
 
 // Calls visit(Entry{}) for each policy, in the order of the registry.

@@ -179,6 +179,33 @@ DrawnPolicy DrawTgiV3(Random& random, std::int32_t tokens, bool chunks, bool cac
   return drawn;
 }
 
+DrawnPolicy DrawShip(Random& random, std::int32_t tokens, std::int32_t slots,
+                     ShipConfig::PromptSlots prompt_slots) {
+  DrawnPolicy drawn;
+  ShipConfig config;
+  config.pipeline_parallel_size = slots;
+  config.fill_tokens = Draw(random, 1, 24);
+  config.prompt_slots = prompt_slots;
+  config.max_num_seqs = Draw(random, 1, 12);
+  config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  config.watermark = DrawWatermark(random);
+  drawn.config = config;
+  return drawn;
+}
+
+void AddShipModes(std::vector<PolicyMode>& modes) {
+  using PromptSlots = ShipConfig::PromptSlots;
+  const auto add = [&](const std::string& name, std::int32_t slots, PromptSlots prompt_slots) {
+    modes.push_back({name, [slots, prompt_slots](Random& random, std::int32_t tokens) {
+                       return DrawShip(random, tokens, slots, prompt_slots);
+                     }});
+  };
+  add("ship_1", 1, PromptSlots::kAll);
+  add("ship_2", 2, PromptSlots::kAll);
+  add("ship_5", 5, PromptSlots::kAll);
+  add("ship_own_3", 3, PromptSlots::kOwn);
+}
+
 void AddV1Modes(std::vector<PolicyMode>& modes) {
   const auto add = [&](const std::string& name, const V1Mode& mode) {
     modes.push_back({"vllm_v1_" + name, [mode](Random& random, std::int32_t tokens) {
@@ -299,6 +326,7 @@ std::vector<PolicyMode> MakeModes() {
   add("tgi_v3", [](Random& r, std::int32_t t) { return DrawTgiV3(r, t, true, false); });
   add("tgi_v3_prefix", [](Random& r, std::int32_t t) { return DrawTgiV3(r, t, true, true); });
   add("tgi_v3_unchunked", [](Random& r, std::int32_t t) { return DrawTgiV3(r, t, false, false); });
+  AddShipModes(modes);
   AddServerModes(modes);
   AddDeadlineModes(modes);
   AddDefaultModes(modes);
