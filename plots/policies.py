@@ -30,6 +30,7 @@ POLICIES = {
     "splitwise": Policy("Splitwise", "Splitwise", "#AA4499", "8"),
     "triton": Policy("Triton", "Triton", "#117733", "d"),
     "lightllm": Policy("LightLLM", "LightLlm", "#999933", "h"),
+    "ship": Policy("Ship", "Ship", "#DDCC77", "+"),
 }
 
 

@@ -111,7 +111,7 @@ class ShipPolicy final : public Policy {
   // Requests of slots_ with prompt tokens that no step has computed yet, in order of admission.
   std::vector<RequestId> prompts_;
   std::int32_t running_ = 0;  // requests in slots_
-  // Of the present call.
+  // These are of the present call.
   std::size_t fewest_ = 0;  // requests of the emptiest slot
   bool admits_ = false;     // waiting requests may be admitted
 };
