@@ -19,6 +19,7 @@
 #include "run/record/request_tracker.h"
 #include "run/record/run_listener.h"
 #include "run/record/run_observer.h"
+#include "run/record/slot_meter.h"
 #include "run/record/transfer_meter.h"
 #include "sim/devices/device_work.h"
 
@@ -134,6 +135,19 @@ std::optional<EnergyMeter> EnergyMeterOf(const Deployment& deployment) {
                      static_cast<std::size_t>(metrics.series_points_max));
 }
 
+// Without a value if no replica has several stages.
+std::optional<SlotMeter> SlotMeterOf(const Deployment& deployment) {
+  std::vector<std::int32_t> stages;
+  const auto add = [&stages](const SystemConfig& system) {
+    stages.insert(stages.end(), static_cast<std::size_t>(system.replicas),
+                  system.parallelism.pipeline);
+  };
+  for (const Deployment& group : deployment.groups) add(group.config.system);
+  if (stages.empty()) add(deployment.config.system);
+  const bool has_pipeline = std::ranges::any_of(stages, [](std::int32_t n) { return n > 1; });
+  return has_pipeline ? std::optional<SlotMeter>(stages) : std::nullopt;
+}
+
 // `further`: listeners, null where a run does not have the listener.
 std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& overload,
                                       std::initializer_list<RunListener*> further,
@@ -158,6 +172,7 @@ struct RunMetrics::Meters {
   FairnessMeter fairness{FairnessConfig{}};
   std::optional<ReplicaMeter> replicas;    // only of several replicas
   std::optional<GroupMeter> groups;        // only of replicas that differ
+  std::optional<SlotMeter> slots;          // only of pipelines
   std::optional<EnergyMeter> energy;       // only of devices of known energy or price
   std::optional<TransferMeter> transfers;  // only between prefill and decode
   PlanDigest digest;
@@ -174,12 +189,14 @@ RunMetrics::Meters::Meters(const Deployment& deployment, const RunWatchers& watc
       metrics(MetricsOf(deployment)),
       replicas(MeterOf(deployment.config.system.replicas)),
       groups(MeterOfGroups(deployment)),
+      slots(SlotMeterOf(deployment)),
       energy(EnergyMeterOf(deployment)),
       digest(deployment.config.system.replicas),
-      listeners(ListenersOf(metrics, overload,
-                            {by_tenant ? &fairness : nullptr, replicas ? &*replicas : nullptr,
-                             groups ? &*groups : nullptr, energy ? &*energy : nullptr},
-                            watchers)),
+      listeners(ListenersOf(
+          metrics, overload,
+          {by_tenant ? &fairness : nullptr, replicas ? &*replicas : nullptr,
+           groups ? &*groups : nullptr, slots ? &*slots : nullptr, energy ? &*energy : nullptr},
+          watchers)),
       watched(!watchers.listeners.empty() || !watchers.observers.empty()),
       tracker(TrackerOf(deployment), listeners),
       observers{&digest, &tracker} {
@@ -213,6 +230,7 @@ Summary RunMetrics::Summarise() {
   Meters& meters = *meters_;
   Summary summary = meters.metrics.Summarise();
   meters.overload.Summarise(summary);
+  if (meters.slots) meters.slots->Summarise(summary);
   SummariseDevices(meters.devices, summary);
   if (meters.energy) meters.energy->Summarise(summary);
   if (meters.by_tenant) meters.fairness.Summarise(summary);

@@ -8,6 +8,7 @@
 #include "run/process_use.h"
 #include "run/record/loss_warning.h"
 #include "run/record/overload_meter.h"
+#include "run/record/slot_meter.h"
 
 namespace twin::run {
 namespace {
@@ -40,8 +41,9 @@ RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summar
 }
 
 void ReportLosses(const RunOutcome& outcome, RunControl& control) {
-  for (const std::string& warning : {LossWarning(outcome.summary), OverloadWarning(outcome.summary),
-                                     BurstWarning(outcome.summary)}) {
+  for (const std::string& warning :
+       {LossWarning(outcome.summary), OverloadWarning(outcome.summary),
+        BurstWarning(outcome.summary), SlotsWarning(outcome.summary)}) {
     if (!warning.empty()) control.OnWarning(warning);
   }
 }

@@ -216,6 +216,10 @@ const std::vector<Metric>& Use() {
        "whether more arrived than the system can serve, so that latencies grow with the length of "
        "the run or clients are turned away or leave while they wait: yes, no or undecided",
        ""},
+      {"pipeline_slots_used_share", "share",
+       "steps in flight, as a share of those that the running requests could be in, one each; "
+       "with several pipeline stages only",
+       "time integral of min(steps with work in flight, m) / that of m, m = min(running, stages)"},
   };
   return metrics;
 }

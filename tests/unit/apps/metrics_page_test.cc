@@ -118,6 +118,7 @@ TEST_F(MetricsPageTest, HasEveryKeyThatRunsWriteAndNoOther) {
                   "system.boundary.request_s.mean_s=0.003", "--set", "workload.max_in_flight=4"}),
         RunSmall("replicas", {"--set", "system.replicas=2"}),
         RunSmall("groups", {"--set", "system.replica_groups=[{count: 2}, {}]"}),
+        RunSmall("pipeline", {"--set", "system.pipeline_parallel=2"}),
         RunSmall("split", {"--set", "system.disaggregation.prefill_replicas=1"}),
         RunSmall("drafts", {"--set", "speculation.num_speculative_tokens=2"})}) {
     for (const auto& [name, value] : summary.items()) {

@@ -100,6 +100,41 @@ TEST(RunSimulationTest, WarnsOnceOfRejectedRequestsWithTheirReason) {
   EXPECT_THAT(control.warnings, ::testing::Contains(HasSubstr("requests were rejected")));
 }
 
+// Eight requests at once on eight stages of 10 ms each, 30 tokens each. vLLM V1 has them in one
+// step, which uses one slot of eight. Ship has a step for each, eight in flight until the first one
+// ends after 30 turns of 80 ms, and then 7, 6, ... 1 for 10 ms each: (8 * 2400 + 280) / (8 * 2470).
+TEST(RunSimulationTest, WarnsOfAPolicyThatLeavesSlotsOfAPipelineUnused) {
+  const auto run = [](const std::string& policy, Reports& control) {
+    ExperimentConfig config = ParseExperiment(
+        "workload { requests: 8 arrivals { kind: closed_loop users: 8 } shape { "
+        "prompt { kind: fixed value: 4 } output { kind: fixed value: 30 } } } "
+        "system { hardware: 'cpu-generic' pipeline_parallel: 8 model_shape { layers: 8 hidden: 32 "
+        "intermediate: 48 query_heads: 4 kv_heads: 2 head_dim: 8 vocab: 101 max_position: 128 "
+        "weight_dtype: fp32 kv_dtype: bf16 } memory { blocks_override: 64 } } "
+        "cost { constant { step_s: 0.08 } } policy { " +
+            policy + " { pipeline_parallel_size: 8 } }",
+        "test", "/");
+    const std::filesystem::path folder = testing::UniqueName("simulate");
+    const RunOutcome outcome = RunSimulation(config, folder, {}, control);
+    std::filesystem::remove_all(folder);
+    return outcome.summary;
+  };
+  Reports together;
+  const Summary one = run("vllm_v1", together);
+  EXPECT_NEAR(one.Number("pipeline_slots_used_share"), 1.0 / 8, 1e-9);
+  EXPECT_THAT(together.warnings,
+              ::testing::Contains(HasSubstr("pipeline_slots_used_share is 0.12")));
+  Reports apart;
+  const Summary all = run("ship", apart);
+  EXPECT_NEAR(all.Number("pipeline_slots_used_share"), 19480.0 / 19760, 1e-9);
+  EXPECT_THAT(apart.warnings, Not(::testing::Contains(HasSubstr("pipeline_slots_used_share"))));
+  EXPECT_EQ(all.Number("mean_tpot_ms"), one.Number("mean_tpot_ms")) << "of steps of equal times";
+  RunControl control;
+  EXPECT_EQ(Simulate(Resolve(Experiment()), control).summary.Find("pipeline_slots_used_share"),
+            nullptr)
+      << "no pipeline";
+}
+
 // What a study does: many runs at once, of one Deployment or of several.
 TEST(SimulateTest, RunsOnSeveralThreadsAreIndependent) {
   const Deployment deployment = Resolve(Experiment());
