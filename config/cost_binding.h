@@ -38,6 +38,9 @@ void Bind(Archive& fields, sim::RooflineCostConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& /*fields*/, sim::DataflowCostConfig& /*config*/) {}
+
+template <class Archive>
 void Bind(Archive& fields, sim::CostPoint& point) {
   fields.Value("at", point.at);
   fields.Value("seconds", point.seconds);
@@ -131,6 +134,7 @@ void Bind(Archive& fields, sim::CostConfig& config) {
   fields.template Choice<sim::RooflineCostConfig>("roofline", config);
   fields.template Choice<sim::FittedCostConfig>("fitted", config);
   fields.template Choice<sim::ProfileCostConfig>("profile", config);
+  fields.template Choice<sim::DataflowCostConfig>("dataflow", config);
 }
 
 }  // namespace twin

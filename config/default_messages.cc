@@ -103,6 +103,9 @@ Messages DefaultMessages() {
   Add<MoeSpec, proto::ModelShape::Moe>(messages);
   Add<EnergySpec, proto::Hardware::Energy>(messages);
   Add<PriceSpec, proto::Hardware::Price>(messages);
+  Add<DataflowSpec, proto::Hardware::Dataflow>(messages);
+  Add<ReachLatency, proto::Hardware::Dataflow::Reach>(messages);
+  Add<StageGroup, proto::StageGroup>(messages);
   Add<LatentSpec, proto::ModelShape::Latent>(messages);
   Add<RecurrentSpec, proto::ModelShape::Recurrent>(messages);
   Add<BlockIndexSpec, proto::ModelShape::BlockIndex>(messages);

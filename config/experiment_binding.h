@@ -128,8 +128,7 @@ void Bind(Archive& fields, ReplicaGroup& group) {
   BindPlace(fields, group);
   fields.Value("hardware", group.hardware);
   fields.Nested("hardware_spec", group.hardware_spec);
-  fields.Value("tensor_parallel", group.parallelism.tensor);
-  fields.Value("pipeline_parallel", group.parallelism.pipeline);
+  BindSplit(fields, group.parallelism);
   fields.Nested("memory", group.memory);
   fields.Nested("policy", group.policy);
   fields.Nested("cost", group.cost);
@@ -143,8 +142,7 @@ void Bind(Archive& fields, SystemConfig& config) {
   fields.Nested("model_shape", config.model_spec);
   fields.Value("hardware", config.hardware);
   fields.Nested("hardware_spec", config.hardware_spec);
-  fields.Value("tensor_parallel", config.parallelism.tensor);
-  fields.Value("pipeline_parallel", config.parallelism.pipeline);
+  BindSplit(fields, config.parallelism);
   fields.Nested("memory", config.memory);
   fields.OptionalNested("boundary", config.boundary);
   fields.OptionalValue("server", config.server);

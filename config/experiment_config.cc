@@ -14,6 +14,7 @@
 #include "config/experiment_binding.h"
 #include "config/field_needs.h"
 #include "config/hardware_file.h"
+#include "config/machine_defaults.h"
 #include "config/models/named_model.h"
 #include "config/models/served_positions.h"
 #include "config/names.h"
@@ -30,7 +31,6 @@
 #include "sim/world/acceptance_length.h"
 
 namespace twin {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -278,6 +278,7 @@ void BindPolicy(const proto::Experiment& message, ExperimentConfig& config) {
   Bind(fields, policy);
   FromMessage system(message.system());
   Bind(system, config.system);
+  CountStages(message.system(), config.system.parallelism);
   Validate(config.system.model_spec, config.system.parallelism);
   BindSpeculation(message, config);
   ResolveContext(config.policy, config.system.model_spec.max_position);
@@ -305,6 +306,7 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
     config.system.model_spec = NamedModel(message);
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     if (message.system().has_server()) FillFromServer(config.system, message);
+    FillShip(config.system, message);
     BindPolicy(message, config);
     if (config.speculation && config.speculation->rules.on()) {
       SetAcceptanceRates(config, *message.mutable_speculation());
@@ -314,6 +316,7 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
       ValidateContext(config.policy, config.system.model_spec.max_position);
     }
     config.system.memory = sim::MemoryDefaultsFor(TraitsOf(config));
+    SetMachineDefaults(config);
     if (message.cost().fitted().has_path()) {
       config.cost = ReadFittedCostFile(message.cost().fitted().path());
     }

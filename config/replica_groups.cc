@@ -39,14 +39,28 @@ void LayOverChoice(const Choice& group, Choice& shared) {
   Overlay(group, shared, kWayOut);
 }
 
+// Equal stages of a group replace listed ones of the system, and the other way round.
+void LayOverSplit(const proto::ReplicaGroup& group, proto::System& system) {
+  if (group.stages_size() > 0) {
+    system.clear_tensor_parallel();
+    system.clear_pipeline_parallel();
+    *system.mutable_stages() = group.stages();
+  } else if (group.has_tensor_parallel() || group.has_pipeline_parallel()) {
+    system.clear_stages();
+  }
+  if (group.has_tensor_parallel()) system.set_tensor_parallel(group.tensor_parallel());
+  if (group.has_pipeline_parallel()) system.set_pipeline_parallel(group.pipeline_parallel());
+  if (group.has_link_topology()) system.set_link_topology(group.link_topology());
+  if (group.has_kv_split()) system.set_kv_split(group.kv_split());
+}
+
 void LayOver(const proto::ReplicaGroup& group, proto::Experiment& message) {
   proto::System& system = *message.mutable_system();
   if (group.has_hardware()) {
     system.set_hardware(group.hardware());
     system.clear_hardware_spec();
   }
-  if (group.has_tensor_parallel()) system.set_tensor_parallel(group.tensor_parallel());
-  if (group.has_pipeline_parallel()) system.set_pipeline_parallel(group.pipeline_parallel());
+  LayOverSplit(group, system);
   if (group.has_hardware_spec())
     Overlay(group.hardware_spec(), *system.mutable_hardware_spec(), kWayOut);
   if (group.has_memory()) Overlay(group.memory(), *system.mutable_memory(), kWayOut);
@@ -157,6 +171,9 @@ void ClearSharedByGroups(proto::Experiment& message) {
   system.clear_hardware_spec();
   system.clear_tensor_parallel();
   system.clear_pipeline_parallel();
+  system.clear_link_topology();
+  system.clear_kv_split();
+  system.clear_stages();
   system.clear_memory();
   message.clear_policy();
   message.clear_cost();

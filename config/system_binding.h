@@ -37,6 +37,24 @@ void Bind(Archive& fields, PriceSpec& price) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, ReachLatency& reach) {
+  fields.Value("bytes", reach.bytes);
+  fields.Value("latency_s", reach.latency_s);
+}
+
+template <class Archive>
+void Bind(Archive& fields, DataflowSpec& dataflow) {
+  fields.Value("install_bytes_per_s", dataflow.install_bytes_per_s);
+  fields.template Enum<DType>("compute_dtype", dataflow.compute_dtype, kDTypeNames);
+  fields.Value("layer_overhead_s", dataflow.layer_overhead_s);
+  fields.Value("dispatch_s", dataflow.dispatch_s);
+  fields.Value("global_links", dataflow.global_links);
+  fields.Value("reserve_bytes", dataflow.reserve_bytes);
+  fields.List("reach", dataflow.reach);
+  fields.Value("source", dataflow.source);
+}
+
+template <class Archive>
 void Bind(Archive& fields, HardwareSpec& spec) {
   fields.Value("name", spec.name);
   fields.Value("memory_bytes", spec.memory_bytes);
@@ -70,6 +88,29 @@ void Bind(Archive& fields, HardwareSpec& spec) {
   fields.Value("elementwise_latency_s", spec.elementwise_latency_s);
   fields.OptionalNested("energy", spec.energy);
   fields.OptionalNested("price", spec.price);
+  fields.OptionalNested("dataflow", spec.dataflow);
+}
+
+template <class Archive>
+void Bind(Archive& fields, StageGroup& group) {
+  fields.Value("count", group.count);
+  fields.Value("devices", group.devices);
+  fields.Value("layers", group.layers);
+}
+
+// Fields of the message of a system, or of a group of replicas.
+template <class Archive>
+void BindSplit(Archive& fields, Parallelism& parallelism) {
+  fields.Value("tensor_parallel", parallelism.tensor);
+  fields.Value("pipeline_parallel", parallelism.pipeline);
+  fields.template Enum<LinkTopology>("link_topology", parallelism.topology,
+                                     {{"RING", LinkTopology::kRing},
+                                      {"CLIQUE", LinkTopology::kClique},
+                                      {"CLIQUE_GRID", LinkTopology::kCliqueGrid},
+                                      {"DRAGONFLY", LinkTopology::kDragonfly}});
+  fields.template Enum<KvSplit>("kv_split", parallelism.kv_split,
+                                {{"HEADS", KvSplit::kHeads}, {"CONTEXT", KvSplit::kContext}});
+  fields.List("stages", parallelism.stages);
 }
 
 template <class Archive>
@@ -202,7 +243,8 @@ void Bind(Archive& fields, sim::MemoryConfig& config) {
                               {"tgi", Rule::kTgi},
                               {"trtllm", Rule::kTrtLlm},
                               {"sglang", Rule::kSglang},
-                              {"orca", Rule::kOrca}});
+                              {"orca", Rule::kOrca},
+                              {"ship", Rule::kShip}});
   fields.OptionalValue("utilization", config.utilization);
   fields.Value("block_size", config.block_size);
   fields.Value("max_step_tokens", config.max_step_tokens);

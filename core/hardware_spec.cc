@@ -52,15 +52,47 @@ void CheckPrice(const PriceSpec& price, std::string& wrong) {
   RequireSource("price.source", price.source, wrong);
 }
 
+void CheckDataflow(const DataflowSpec& dataflow, std::string& wrong) {
+  if (!(dataflow.install_bytes_per_s > 0)) {
+    AddWrong({"dataflow.install_bytes_per_s", dataflow.install_bytes_per_s}, "positive", wrong);
+  }
+  for (const Field& field : {
+           Field{"dataflow.layer_overhead_s", dataflow.layer_overhead_s},
+           Field{"dataflow.dispatch_s", dataflow.dispatch_s},
+           Field{"dataflow.global_links", static_cast<double>(dataflow.global_links)},
+           Field{"dataflow.reserve_bytes", static_cast<double>(dataflow.reserve_bytes)},
+       }) {
+    if (!(field.value >= 0)) AddWrong(field, "0 or more", wrong);
+  }
+  const std::int64_t size = ByteSize(dataflow.compute_dtype);
+  if (size != 1 && size != 2) {
+    wrong += fmt::format("{}dataflow.compute_dtype is {}, must have 8 or 16 bits",
+                         wrong.empty() ? "" : "; ", Name(dataflow.compute_dtype));
+  }
+  double before = 0;
+  for (const ReachLatency& reach : dataflow.reach) {
+    if (!(reach.bytes > before)) {
+      AddWrong({"dataflow.reach.bytes", reach.bytes}, "larger than the one before", wrong);
+    }
+    if (!(reach.latency_s >= 0)) {
+      AddWrong({"dataflow.reach.latency_s", reach.latency_s}, "0 or more", wrong);
+    }
+    before = reach.bytes;
+  }
+  RequireSource("dataflow.source", dataflow.source, wrong);
+}
+
 }  // namespace
 
 // Conditions are written so that NaN fails them.
 void Validate(const HardwareSpec& h) {
   std::string wrong;
+  // Dataflow machines need no unit for it.
+  const double fp32 = h.dataflow && h.peak_fp32_flops == 0 ? 1 : h.peak_fp32_flops;
   for (const Field& field : {
            Field{"memory_bytes", static_cast<double>(h.memory_bytes)},
            Field{"memory_bandwidth_bytes_per_s", h.memory_bandwidth_bytes_per_s},
-           Field{"peak_fp32_flops", h.peak_fp32_flops},
+           Field{"peak_fp32_flops", fp32},
            Field{"link_bandwidth_bytes_per_s", h.link_bandwidth_bytes_per_s},
            Field{"devices_per_node", static_cast<double>(h.devices_per_node)},
            Field{"inter_node_bandwidth_bytes_per_s", h.inter_node_bandwidth_bytes_per_s},
@@ -100,6 +132,7 @@ void Validate(const HardwareSpec& h) {
   }
   if (h.energy) CheckEnergy(*h.energy, wrong);
   if (h.price) CheckPrice(*h.price, wrong);
+  if (h.dataflow) CheckDataflow(*h.dataflow, wrong);
   if (!wrong.empty()) throw InputError(InputError::Kind::kUsage, "hardware " + h.name, wrong);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "core/dataflow_spec.h"
 #include "core/energy_spec.h"
 
 namespace twin {
@@ -66,13 +67,15 @@ struct HardwareSpec {
   // Absent = unknown: nothing is then said of energy or cost.
   std::optional<EnergySpec> energy = std::nullopt;
   std::optional<PriceSpec> price = std::nullopt;
+  // Absent = a processor that fetches weights and caches as it computes, such as a GPU.
+  std::optional<DataflowSpec> dataflow = std::nullopt;
 
   bool operator==(const HardwareSpec&) const = default;
 };
 
 // Throws InputError (usage) naming the device and all wrong fields if a capacity, bandwidth, or the
-// fp32 peak is not positive, a fraction is outside (0, 1], or another number is negative. Energy
-// and price need a source, and their positive numbers.
+// fp32 peak (of GPUs) is not positive, a fraction is outside (0, 1], or another number is negative.
+// Energy, price and dataflow need a source, and their positive numbers.
 void Validate(const HardwareSpec& hardware);
 
 }  // namespace twin

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_count.h"
 
 namespace twin {
 namespace {
@@ -26,154 +27,6 @@ void RequireDivides(const ModelSpec& model, const char* field, std::int64_t valu
 }
 
 std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// Parameters of one norm over `width` values.
-std::int64_t NormParameters(const ModelSpec& m, std::int64_t width) {
-  return m.norm == NormKind::kLayerNorm ? 2 * width : width;
-}
-
-// Numbers of one rank's share of a layer, by the part that WeightFormats names.
-struct LayerCount {
-  std::int64_t attention = 0;
-  std::int64_t recurrent = 0;
-  std::int64_t dense = 0;
-  std::int64_t shared = 0;
-  std::int64_t experts = 0;
-  std::int64_t rest = 0;  // norms, routers, convolutions and biases
-
-  [[nodiscard]] std::int64_t sum() const {
-    return attention + recurrent + dense + shared + experts + rest;
-  }
-};
-
-// One rank's share of an MLP of the given widths.
-std::int64_t MlpParameters(const LayerSpec& l, std::int64_t outer, std::int64_t inner,
-                           std::int64_t tensor) {
-  const std::int64_t inputs = l.gated_mlp ? 2 : 1;
-  return (inputs + 1) * outer * (inner / tensor);
-}
-
-std::int64_t MlpBiases(const LayerSpec& l, std::int64_t outer, std::int64_t inner,
-                       std::int64_t tensor) {
-  return (l.gated_mlp ? 2 : 1) * (inner / tensor) + outer;
-}
-
-// Index heads and index keys are on every rank.
-void CountLatent(const ModelSpec& m, const LayerSpec& l, std::int64_t tensor, LayerCount& count) {
-  const LatentSpec& latent = *l.latent;
-  const std::int64_t hidden = m.hidden;
-  const std::int64_t heads = l.query_heads / tensor;
-  const std::int64_t key = latent.nope_dim + latent.rope_dim;
-  const std::int64_t input = latent.query_rank > 0 ? latent.query_rank : hidden;
-  count.attention = hidden * latent.query_rank + input * heads * key +
-                    hidden * (latent.kv_rank + latent.rope_dim) +
-                    latent.kv_rank * heads * (latent.nope_dim + latent.value_dim) +
-                    heads * latent.value_dim * hidden;
-  if (l.output_gate == OutputGate::kFull) count.attention += hidden * heads * latent.value_dim;
-  count.rest += latent.query_rank + latent.kv_rank;
-  if (!latent.owns_index()) return;
-  count.attention += std::int64_t{latent.query_rank} * latent.index_heads * latent.index_dim +
-                     hidden * (latent.index_dim + latent.index_heads);
-  count.rest += 2 * latent.index_dim;
-}
-
-void CountHeads(const ModelSpec& m, const LayerSpec& l, const Parallelism& p, LayerCount& count) {
-  const std::int64_t hidden = m.hidden;
-  const std::int64_t heads = l.query_heads / p.tensor;
-  const std::int64_t kv_heads = KvHeadsPerRank(l, p);
-  const std::int64_t query = heads * l.head_dim * (l.output_gate == OutputGate::kFull ? 2 : 1);
-  const std::int64_t key = kv_heads * l.head_dim;
-  const std::int64_t value = l.keys_are_values ? 0 : kv_heads * l.value_width();
-  count.attention = hidden * (query + key + value) + heads * l.value_width() * hidden;
-  if (l.qkv_bias) count.rest += query + key + value;
-  if (l.output_bias) count.rest += hidden;
-  if (l.full_qk_norm) {
-    count.rest += heads * l.head_dim + key;
-  } else if (l.qk_norm) {
-    count.rest += 2 * NormParameters(m, l.head_dim);
-  }
-  if (l.sinks) count.rest += heads;
-  if (l.output_gate == OutputGate::kHead) count.attention += hidden * heads;
-  if (!l.block_index) return;
-  const std::int64_t index = l.block_index->dim;
-  count.attention += hidden * index * (l.block_index->heads + 1);
-  count.rest += 2 * index;
-}
-
-void CountRecurrent(const ModelSpec& m, const LayerSpec& l, std::int64_t tensor,
-                    LayerCount& count) {
-  const RecurrentSpec& r = *l.recurrent;
-  const std::int64_t hidden = m.hidden;
-  const std::int64_t heads = r.value_heads / tensor;
-  const std::int64_t keys = std::max<std::int64_t>(1, r.key_heads / tensor) * r.key_dim;
-  const std::int64_t values = heads * r.value_dim;
-  switch (r.kind) {
-    case RecurrentKind::kGatedDelta:
-      count.recurrent = hidden * (2 * keys + 3 * values);
-      count.rest +=
-          2 * hidden * heads + (2 * keys + values) * r.convolution + 2 * heads + r.value_dim;
-      return;
-    case RecurrentKind::kKimiDelta: {
-      const std::int64_t low_rank = (hidden + values) * r.value_dim;
-      const std::int64_t gate = r.full_rank_gate ? hidden * values : low_rank;
-      count.recurrent = hidden * 4 * values + low_rank + gate + hidden * heads;
-      count.rest += 3 * values * r.convolution + heads + values + r.value_dim;
-      return;
-    }
-    case RecurrentKind::kMamba2: {
-      const std::int64_t convolved = values + 2 * keys;
-      count.recurrent = hidden * (2 * values + convolved + heads);
-      count.rest += convolved * (r.convolution + 1) + 3 * heads + values;
-      return;
-    }
-    case RecurrentKind::kLightning:
-      count.recurrent = hidden * 5 * values;
-      count.rest += values;
-      return;
-  }
-}
-
-void CountMixture(const ModelSpec& m, const LayerSpec& l, std::int64_t tensor, std::int64_t experts,
-                  LayerCount& count) {
-  const MoeSpec& moe = l.moe;
-  const std::int64_t hidden = m.hidden;
-  const std::int64_t outer = moe.latent > 0 ? moe.latent : hidden;
-  const std::int64_t choices = moe.experts + moe.identity_experts;
-  count.experts = experts * MlpParameters(l, outer, moe.expert_intermediate, tensor);
-  count.rest += hidden * choices;
-  if (moe.selection_bias) count.rest += choices;
-  if (moe.router_bias) count.rest += choices;
-  if (moe.expert_bias || l.mlp_bias) {
-    count.rest += experts * MlpBiases(l, outer, moe.expert_intermediate, tensor);
-  }
-  if (moe.latent > 0) count.dense += 2 * hidden * moe.latent;
-  count.dense += MlpParameters(l, hidden, moe.dense_intermediate, tensor);
-  if (moe.shared_intermediate == 0) return;
-  count.shared = MlpParameters(l, hidden, moe.shared_intermediate, tensor);
-  if (l.mlp_bias) count.rest += MlpBiases(l, hidden, moe.shared_intermediate, tensor);
-  if (moe.shared_gate) count.rest += hidden;
-}
-
-// One rank's share of a layer; a mixture in it has `experts` experts.
-LayerCount CountLayer(const ModelSpec& m, const LayerSpec& l, const Parallelism& p,
-                      std::int64_t experts) {
-  LayerCount count;
-  count.rest = l.norms_per_layer * NormParameters(m, m.hidden) + l.scales_per_layer;
-  if (l.recurrent) {
-    CountRecurrent(m, l, p.tensor, count);
-  } else if (l.latent) {
-    CountLatent(m, l, p.tensor, count);
-  } else if (l.query_heads > 0) {
-    CountHeads(m, l, p, count);
-  }
-  if (l.moe.experts > 0) {
-    CountMixture(m, l, p.tensor, experts, count);
-  } else if (l.intermediate > 0) {
-    count.dense = MlpParameters(l, m.hidden, l.intermediate, p.tensor);
-    if (l.mlp_bias) count.rest += MlpBiases(l, m.hidden, l.intermediate, p.tensor);
-  }
-  return count;
-}
 
 std::int64_t EmbeddingWidth(const ModelSpec& m) {
   return m.embedding_width > 0 ? m.embedding_width : m.hidden;
@@ -218,20 +71,6 @@ std::int64_t LayerParameters(const ModelSpec& m, CountedExperts experts) {
 std::int64_t Parameters(const ModelSpec& m, CountedExperts experts) {
   return LayerParameters(m, experts) + InputParameters(m, 1) +
          OutputParameters(m, 1, m.tied_embeddings);
-}
-
-// Bytes of one rank's share of a layer. Where parts have formats of their own, the rest of the
-// layer stays in 16 bits.
-double LayerBytes(const ModelSpec& m, const LayerSpec& layer, const Parallelism& p) {
-  const LayerCount count = CountLayer(m, layer, p, layer.moe.experts);
-  const auto bytes = [&](std::int64_t numbers, const std::optional<DType>& format) {
-    return static_cast<double>(numbers) * BytesPerWeight(format.value_or(m.weight_dtype));
-  };
-  const bool uniform = m.groups.empty() && m.formats == WeightFormats{} && !m.is_mtp_module;
-  const DType rest = uniform ? m.weight_dtype : EmbeddingFormat(m.weight_dtype);
-  return bytes(count.attention, m.formats.attention) + bytes(count.recurrent, m.formats.recurrent) +
-         bytes(count.dense, m.formats.dense) + bytes(count.shared, m.formats.shared) +
-         bytes(count.experts, m.formats.experts) + bytes(count.rest, rest);
 }
 
 void ValidateMixture(const ModelSpec& model, const MoeSpec& moe) {
@@ -316,6 +155,29 @@ void ValidateSplit(const ModelSpec& model, const LayerSpec& layer, std::int64_t 
   }
 }
 
+// The first and the last stage may have no layers.
+void ValidateStages(const ModelSpec& model, const Parallelism& parallelism) {
+  std::int64_t stages = 0;
+  std::int64_t layers = 0;
+  for (const StageGroup& group : parallelism.stages) {
+    RequirePositive(model, "stages.count", group.count);
+    RequirePositive(model, "stages.devices", group.devices);
+    const bool is_end =
+        &group == &parallelism.stages.front() || &group == &parallelism.stages.back();
+    if (!is_end || group.count > 1) RequirePositive(model, "stages.layers", group.layers);
+    stages += group.count;
+    layers += std::int64_t{group.count} * group.layers;
+  }
+  if (layers != model.layers) {
+    Refuse(model, "system.stages hold " + std::to_string(layers) + " layers, must hold its " +
+                      std::to_string(model.layers));
+  }
+  if (stages != parallelism.pipeline) {
+    Refuse(model, "system.stages are " + std::to_string(stages) + ", but pipeline_parallel is " +
+                      std::to_string(parallelism.pipeline));
+  }
+}
+
 }  // namespace
 
 void SetLayers(const std::vector<LayerGroup>& groups, ModelSpec& model) {
@@ -383,8 +245,14 @@ void Validate(const ModelSpec& model, const Parallelism& parallelism) {
   Validate(model);
   RequirePositive(model, "tensor parallelism", parallelism.tensor);
   RequirePositive(model, "pipeline parallelism", parallelism.pipeline);
-  for (const LayerGroup& kind : StageLayerKinds(model, {}, 0)) {
-    ValidateSplit(model, kind.layer, parallelism.tensor);
+  if (!parallelism.stages.empty()) {
+    ValidateStages(model, parallelism);
+    return;
+  }
+  if (parallelism.kv_split == KvSplit::kHeads) {
+    for (const LayerGroup& kind : StageLayerKinds(model, {}, 0)) {
+      ValidateSplit(model, kind.layer, parallelism.tensor);
+    }
   }
   if (parallelism.pipeline > model.layers) {
     Refuse(model, "pipeline parallelism " + std::to_string(parallelism.pipeline) + " exceeds its " +
@@ -411,6 +279,7 @@ std::int64_t ActivationByteSize(const ModelSpec& model) {
 std::int32_t StageLayers(const ModelSpec& model, const Parallelism& parallelism,
                          std::int32_t stage) {
   CHECK(stage >= 0 && stage < parallelism.pipeline);
+  if (const StageGroup* const group = parallelism.StageGroupOf(stage)) return group->layers;
   const std::int32_t share = model.layers / parallelism.pipeline;
   const std::int32_t remainder = model.layers % parallelism.pipeline;
   const std::int32_t last = parallelism.pipeline - 1;
@@ -445,19 +314,30 @@ std::int32_t KvHeadsPerRank(const LayerSpec& layer, const Parallelism& paralleli
   return std::max(1, layer.kv_heads / parallelism.tensor);
 }
 
-std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
-                                std::int32_t stage) {
+std::int64_t EndParameters(const ModelSpec& model, const Parallelism& parallelism,
+                           std::int32_t stage) {
   const bool is_first = stage == 0;
   const bool is_last = stage == parallelism.pipeline - 1;
-  double layers = 0;
-  for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
-    layers += kind.layers * LayerBytes(model, kind.layer, parallelism);
-  }
   std::int64_t ends = is_first ? InputParameters(model, parallelism.tensor) : 0;
   if (is_last) {
     ends += OutputParameters(model, parallelism.tensor, model.tied_embeddings && is_first);
   }
-  return static_cast<std::int64_t>(layers) + ends * ByteSize(EmbeddingFormat(model.weight_dtype));
+  return ends;
+}
+
+std::int64_t LayerBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
+                               std::int32_t stage) {
+  double layers = 0;
+  for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
+    layers += kind.layers * LayerBytes(model, kind.layer, parallelism);
+  }
+  return static_cast<std::int64_t>(layers);
+}
+
+std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
+                                std::int32_t stage) {
+  return LayerBytesPerRank(model, parallelism, stage) +
+         EndParameters(model, parallelism, stage) * ByteSize(EmbeddingFormat(model.weight_dtype));
 }
 
 std::int64_t KvBytesPerTokenAndLayer(const ModelSpec& model, const LayerSpec& layer,

@@ -8,6 +8,7 @@
 
 #include "core/dtype.h"
 #include "core/layer_spec.h"
+#include "core/parallelism.h"
 
 namespace twin {
 
@@ -58,15 +59,6 @@ struct ModelSpec : LayerSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-// How one replica is split over devices: `pipeline` stages of `tensor` ranks each.
-struct Parallelism {
-  std::int32_t tensor = 1;
-  std::int32_t pipeline = 1;
-
-  [[nodiscard]] std::int32_t devices() const { return tensor * pipeline; }
-  bool operator==(const Parallelism&) const = default;
-};
-
 // Makes the layers of `model` those of `groups`, and its number of layers theirs. Layers that are
 // all equal become the model's own; a window that all of them have applies to all.
 void SetLayers(const std::vector<LayerGroup>& groups, ModelSpec& model);
@@ -81,7 +73,8 @@ std::int32_t MostExperts(const ModelSpec& model);
 // divide, or a mixture of experts is incomplete.
 void Validate(const ModelSpec& model);
 // Also checks that the model can be split in this way: `tensor` divides the query heads and MLP
-// widths, KV heads divide or are replicated evenly, and every stage has a layer.
+// widths, KV heads divide or are replicated evenly, and every stage has a layer. Devices of listed
+// stages, and of a split by context, need not divide anything; listed stages hold all layers.
 void Validate(const ModelSpec& model, const Parallelism& parallelism);
 
 // Parameters of the whole model (total), and parameters used to compute one token (active: in a
@@ -96,9 +89,9 @@ std::int64_t ActiveLayerParameters(const ModelSpec& model);
 // Bytes of one activation value: fp32 models compute in fp32, other models in 16 bits.
 std::int64_t ActivationByteSize(const ModelSpec& model);
 
-// Layers of a stage: layers / pipeline. The remainder is spread one layer per stage, starting at
-// the last stage but one and going backwards (vLLM, distributed/utils.py, get_pp_indices).
-// REQUIRES: 0 <= stage < pipeline.
+// Layers of a stage: as listed, else layers / pipeline. The remainder is spread one layer per
+// stage, starting at the last stage but one and going backwards (vLLM, distributed/utils.py,
+// get_pp_indices). REQUIRES: 0 <= stage < pipeline.
 std::int32_t StageLayers(const ModelSpec& model, const Parallelism& parallelism,
                          std::int32_t stage);
 
@@ -110,7 +103,15 @@ std::vector<LayerGroup> StageLayerKinds(const ModelSpec& model, const Parallelis
 // KV heads of one rank: its share, or one replicated head if there are more ranks than heads.
 std::int32_t KvHeadsPerRank(const LayerSpec& layer, const Parallelism& parallelism);
 
-// Weight bytes of one rank of `stage`; embedding, head and final norm in EmbeddingFormat().
+// Numbers of one rank that are in no layer: embedding and positions of the first stage, head and
+// final norm of the last.
+std::int64_t EndParameters(const ModelSpec& model, const Parallelism& parallelism,
+                           std::int32_t stage);
+
+// Weight bytes of one rank of `stage`: of its layers, and of all, where embedding, head and final
+// norm are in EmbeddingFormat().
+std::int64_t LayerBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
+                               std::int32_t stage);
 // Projections are sharded by heads and by MLP width, embedding and head by rows (rounded up).
 // Norms, biases of reduced outputs, routers, learned positions, and projections to and from latent
 // vectors are replicated. A tied embedding is stored twice if the first and last stage differ.

@@ -161,6 +161,7 @@ constexpr std::int64_t kCountMax = std::int64_t{1} << 40;
 struct BreakdownArguments {
   ServedArguments served;
   std::string run;
+  std::string experiment;
   std::int64_t decodes = 0;
   std::int64_t decode_context = 0;
   std::int64_t prompts = 0;
@@ -200,12 +201,30 @@ void PrintBreakdown(const std::vector<run::BreakdownRow>& rows) {
   std::printf("%-18s %12.4f\n", "total", 1e3 * sum);
 }
 
+void PrintStages(const std::vector<run::StageBreakdown>& rows) {
+  std::printf("%6s %8s %7s %12s %13s %9s %12s %9s\n", "stages", "devices", "layers", "products us",
+              "attention us", "links us", "overhead us", "total us");
+  double sum = 0;
+  for (const run::StageBreakdown& row : rows) {
+    const sim::DataflowSeconds& s = row.seconds;
+    std::printf("%6d %8d %7d %12.3f %13.3f %9.3f %12.3f %9.3f\n", row.count, row.devices,
+                row.layers, 1e6 * s.products, 1e6 * s.attention, 1e6 * s.links, 1e6 * s.overhead,
+                1e6 * s.total());
+    sum += row.count * s.total();
+  }
+  std::printf("all stages %.3f us\n", 1e6 * sum);
+}
+
 void BreakDown(const BreakdownArguments& arguments) {
   if (!arguments.run.empty()) {
     PrintBreakdown(run::BreakDownRun(arguments.run));
     return;
   }
   const StepTotals totals = TotalsOf(arguments);
+  if (!arguments.experiment.empty()) {
+    PrintStages(run::BreakDownStages(ReadExperiment(arguments.experiment, {}), totals));
+    return;
+  }
   const std::unique_ptr<sim::StepModel> model = MakeModel(arguments.served);
   PrintBreakdown(run::BreakDownStep(*model, totals, arguments.duty));
 }
@@ -216,6 +235,9 @@ void AddBreakdownCommand(CommandParser predict) {
       "breakdown", "Show where the time of a step, or of all steps of a run directory, goes");
   AddServedOptions(command, arguments->served);
   CommandOption run = command.AddOption("RUN", arguments->run, "A run directory with parts.csv");
+  command.AddOption("--experiment", arguments->experiment,
+                    "An experiment on a dataflow machine, in place of --hardware and --model: a "
+                    "line for each kind of stage");
   command.AddOption("--decodes", arguments->decodes, "Requests that decode")
       .InRange(std::int64_t{0}, kCountMax);
   command

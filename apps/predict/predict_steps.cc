@@ -8,6 +8,7 @@
 #include "core/step_parts.h"
 #include "run/measured_run.h"
 #include "run/run_control.h"
+#include "sim/cost/dataflow_config.h"
 
 namespace twin::run {
 namespace {
@@ -66,6 +67,23 @@ std::vector<BreakdownRow> BreakDownStep(const sim::StepModel& model, const StepT
   }
   AddRow(rows, "gap", sum.gap);
   AddRow(rows, "clocks", sum.clocks);
+  return rows;
+}
+
+std::vector<StageBreakdown> BreakDownStages(const ExperimentConfig& config,
+                                            const StepTotals& totals) {
+  if (config.cost.If<sim::DataflowCostConfig>() == nullptr) {
+    throw InputError(InputError::Kind::kUsage, "cost",
+                     "is not dataflow; allowed: an experiment on a dataflow machine");
+  }
+  const SystemConfig& system = config.system;
+  constexpr std::int64_t kNoSwaps = 1;
+  const sim::DataflowCost cost(system.model_spec, system.hardware_spec, system.parallelism,
+                               kNoSwaps);
+  std::vector<StageBreakdown> rows;
+  for (const auto& [stage, count] : cost.distinct()) {
+    rows.push_back({count, stage.devices(), stage.layers(), stage.Seconds(totals)});
+  }
   return rows;
 }
 

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "apps/predict/predict_operations.h"
-#include "core/model_spec.h"
+#include "config/experiment_config.h"
 #include "sched/step_plan.h"
+#include "sim/cost/dataflow_cost.h"
 #include "sim/devices/step_model.h"
 
 namespace twin::run {
@@ -29,6 +30,19 @@ struct BreakdownRow {
 // (lower clocks of a warm device). Rows without time are left out. REQUIRES: the step has work.
 std::vector<BreakdownRow> BreakDownStep(const sim::StepModel& model, const StepTotals& totals,
                                         double heat);
+
+// Equal stages of a dataflow machine, and the time of a step in one of them.
+struct StageBreakdown {
+  std::int32_t count = 0;
+  std::int32_t devices = 0;  // of one stage
+  std::int32_t layers = 0;
+  sim::DataflowSeconds seconds;
+};
+
+// The distinct stages of the experiment's deployment, in order. Throws InputError (usage) if its
+// cost model is not `dataflow`. REQUIRES: the step has work.
+std::vector<StageBreakdown> BreakDownStages(const ExperimentConfig& config,
+                                            const StepTotals& totals);
 
 // The parts of all steps of a run, summed up from its parts.csv. Throws InputError: (usage) if the
 // run has none, (data) if it is damaged.

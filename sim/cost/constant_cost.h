@@ -9,7 +9,8 @@
 namespace twin::sim {
 
 struct ConstantCostConfig {
-  static constexpr CostTraits kCostTraits = {.name = "constant", .has_proven_bounds = true};
+  static constexpr CostTraits kCostTraits = {
+      .name = "constant", .has_proven_bounds = true, .takes_any_split = true};
 
   Duration host_time{0};
   Duration step_time = std::chrono::milliseconds(10);  // on the device, all stages together

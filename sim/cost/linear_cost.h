@@ -16,7 +16,8 @@ namespace twin::sim {
 // Padding is charged as prefill tokens in a step with prefill, and as decodes otherwise. The
 // defaults describe no machine.
 struct LinearCostConfig {
-  static constexpr CostTraits kCostTraits = {.name = "linear", .has_proven_bounds = true};
+  static constexpr CostTraits kCostTraits = {
+      .name = "linear", .has_proven_bounds = true, .takes_any_split = true};
 
   double host_s = 0;
   double host_per_item_s = 0;  // requests in the step

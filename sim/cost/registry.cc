@@ -1,5 +1,9 @@
 #include "sim/cost/registry.h"
 
+#include <fmt/format.h>
+
+#include "core/input_error.h"
+#include "sim/cost/dataflow_cost.h"
 #include "sim/cost/fitted_cost.h"
 #include "sim/cost/roofline_cost.h"
 #include "sim/devices/profile_cost.h"
@@ -29,6 +33,9 @@ struct Maker {
   std::unique_ptr<StepCost> operator()(const ProfileCostConfig& config) const {
     return std::make_unique<ProfileCost>(config, model, hardware, parallelism, kv_block_bytes,
                                          stages);
+  }
+  std::unique_ptr<StepCost> operator()(const DataflowCostConfig& /*config*/) const {
+    return std::make_unique<DataflowCost>(model, hardware, parallelism, kv_block_bytes);
   }
 };
 
@@ -93,6 +100,18 @@ std::unique_ptr<StepCost> MakeStepCost(const CostConfig& config, const ModelSpec
                                        const HardwareSpec& hardware, const Parallelism& parallelism,
                                        std::int64_t kv_block_bytes, StageCache* stages) {
   Validate(model, parallelism);
+  const CostTraits traits = TraitsOf(config);
+  if (hardware.dataflow && !traits.takes_any_split) {
+    throw InputError(InputError::Kind::kUsage, fmt::format("cost.{}", traits.name),
+                     fmt::format("does not know dataflow machines, such as {}; allowed: dataflow, "
+                                 "linear, constant",
+                                 hardware.name));
+  }
+  if (!parallelism.is_uniform() && !traits.takes_any_split) {
+    throw InputError(InputError::Kind::kUsage, fmt::format("cost.{}", traits.name),
+                     "knows equal stages whose devices form a ring and divide heads; allowed with "
+                     "other link_topology, kv_split or stages: dataflow, linear, constant");
+  }
   return VisitCost(config, Maker{model, hardware, parallelism, kv_block_bytes, stages});
 }
 

@@ -10,6 +10,7 @@
 
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/cost_config.h"
+#include "sim/cost/dataflow_config.h"
 #include "sim/cost/fitted_config.h"
 #include "sim/cost/linear_cost.h"
 #include "sim/cost/roofline_config.h"
@@ -21,7 +22,7 @@ template <class... Configs>
 struct CostRegistry {};
 
 using Costs = CostRegistry<ConstantCostConfig, LinearCostConfig, RooflineCostConfig,
-                           FittedCostConfig, ProfileCostConfig>;
+                           FittedCostConfig, ProfileCostConfig, DataflowCostConfig>;
 
 // Calls visit(Config{}) for the settings of each cost model, in the order of the registry.
 template <class... Configs, class Visit>

@@ -33,7 +33,7 @@ constexpr Rule kRules[] = {
     {MemoryRule::kSarathi, "sarathi", 0.8}, {MemoryRule::kVidur, "vidur", 0.9},
     {MemoryRule::kMii, "mii", 1.0},         {MemoryRule::kTgi, "tgi", 1.0},
     {MemoryRule::kTrtLlm, "trtllm", 0.9},   {MemoryRule::kSglang, "sglang", 0.88},
-    {MemoryRule::kOrca, "orca", 1.0}};
+    {MemoryRule::kOrca, "orca", 1.0},       {MemoryRule::kShip, "ship", 1.0}};
 
 const Rule& RowOf(MemoryRule rule) {
   const Rule* const row = std::find_if(std::begin(kRules), std::end(kRules),
@@ -138,6 +138,9 @@ void ApplyRule(const MemoryConfig& config, double utilization, KvCapacity& c) {
       c.kv_bytes = std::min(share - peak,
                             config.max_cache_tokens.value_or(0) / c.block_size * c.block_bytes);
       break;
+    case MemoryRule::kShip:
+      c.kv_bytes = share - resident;
+      break;
   }
 }
 
@@ -162,6 +165,7 @@ void RequireFewEnough(const ModelSpec& model, std::int64_t blocks, const char* w
 
 std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, const KvCapacity& c) {
   if (config.blocks_override) return *config.blocks_override;
+  if (c.block_bytes == 0) return kKvBlocksMax;  // a stage without layers
   std::int64_t blocks = 0;
   if (c.kv_bytes > 0 && c.window_block_bytes == 0) {
     blocks = c.kv_bytes / c.block_bytes;
@@ -248,23 +252,80 @@ void SetGroups(const ModelSpec& model, const Parallelism& parallelism, const Mem
   if (NeedGroupTables(groups)) c.groups = groups;
 }
 
+// Cached bytes of a token that the devices of a stage have to keep room for, over its bytes: the
+// device with the most heads fills up first. 1 = all have equal shares.
+double HeadsUnevenness(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage) {
+  if (parallelism.kv_split == KvSplit::kContext) return 1;
+  const std::int64_t devices = parallelism.StageDevices(stage);
+  double worst = 1;
+  for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
+    if (kind.layer.query_heads == 0) continue;
+    const std::int64_t heads = kind.layer.latent ? 1 : kind.layer.kv_heads;
+    const std::int64_t most = (heads + devices - 1) / devices;
+    worst = std::max(worst, static_cast<double>(most * devices) / static_cast<double>(heads));
+  }
+  return worst;
+}
+
+// Sets the bytes of a stage of a dataflow machine, of all its devices, and returns how it is split
+// as if it were one device.
+Parallelism SetShip(const ModelSpec& model, const HardwareSpec& hardware,
+                    const Parallelism& parallelism, std::int32_t stage, const MemoryConfig& config,
+                    KvCapacity& c) {
+  Parallelism whole = parallelism;
+  whole.tensor = 1;
+  const std::int64_t devices = parallelism.StageDevices(stage);
+  const std::int64_t reserve = hardware.dataflow ? hardware.dataflow->reserve_bytes : 0;
+  c.total_bytes = devices * hardware.memory_bytes;
+  c.weight_bytes =
+      LayerBytesPerRank(model, whole, stage) +
+      static_cast<std::int64_t>(static_cast<double>(EndParameters(model, whole, stage)) *
+                                BytesPerWeight(model.weight_dtype));
+  c.activation_bytes = 0;
+  c.non_framework_bytes = devices * reserve;
+  const double token = HeadsUnevenness(model, parallelism, stage) *
+                       static_cast<double>(KvBytesPerToken(model, whole, stage));
+  c.block_bytes = static_cast<std::int64_t>(config.block_size * token);
+  const std::int64_t left = c.total_bytes - c.non_framework_bytes - c.weight_bytes;
+  if (left < 0) {
+    Refuse(
+        fmt::format("{}: stage {} needs {} for its weights, but its {} devices have {}; allowed: "
+                    "more devices or fewer layers",
+                    model.name, stage, Gigabytes(c.weight_bytes), devices,
+                    Gigabytes(c.total_bytes - c.non_framework_bytes)));
+  }
+  return whole;
+}
+
+// Sets the bytes of one rank of a stage.
+void SetRank(const ModelSpec& model, const HardwareSpec& hardware, const Parallelism& parallelism,
+             std::int32_t stage, const MemoryConfig& config, const ModelSpec* draft,
+             KvCapacity& c) {
+  c.total_bytes = hardware.memory_bytes;
+  c.weight_bytes = WeightBytesPerRank(model, parallelism, stage);
+  c.activation_bytes =
+      config.activation_bytes.value_or(ActivationBytes(model, parallelism, stage, config));
+  c.non_framework_bytes = config.non_framework_bytes;
+  c.block_bytes = config.block_size * KvBytesPerToken(model, parallelism, stage);
+  if (draft != nullptr && stage == parallelism.pipeline - 1) {
+    const Parallelism ranks{.tensor = parallelism.tensor};
+    c.weight_bytes += WeightBytesPerRank(*draft, ranks, 0);
+    c.block_bytes += config.block_size * KvBytesPerToken(*draft, ranks, 0);
+  }
+}
+
 KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
                      const Parallelism& parallelism, std::int32_t stage, const MemoryConfig& config,
                      const ModelSpec* draft) {
   KvCapacity c;
   c.rule = config.rule;
   c.stage = stage;
-  c.total_bytes = hardware.memory_bytes;
-  c.weight_bytes = WeightBytesPerRank(model, parallelism, stage);
-  c.activation_bytes =
-      config.activation_bytes.value_or(ActivationBytes(model, parallelism, stage, config));
-  c.non_framework_bytes = config.non_framework_bytes;
   c.block_size = config.block_size;
-  c.block_bytes = config.block_size * KvBytesPerToken(model, parallelism, stage);
-  if (draft != nullptr && stage == parallelism.pipeline - 1) {
-    const Parallelism ranks{.tensor = parallelism.tensor};
-    c.weight_bytes += WeightBytesPerRank(*draft, ranks, 0);
-    c.block_bytes += config.block_size * KvBytesPerToken(*draft, ranks, 0);
+  Parallelism split = parallelism;
+  if (config.rule == MemoryRule::kShip) {
+    split = SetShip(model, hardware, parallelism, stage, config, c);
+  } else {
+    SetRank(model, hardware, parallelism, stage, config, draft, c);
   }
   c.max_model_length = config.max_model_length.value_or(model.max_position);
   c.blocks_per_request = (std::int64_t{c.max_model_length} + c.block_size - 1) / c.block_size;
@@ -274,7 +335,7 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
   c.overridden = config.blocks_override || config.kv_bytes_override;
   ApplyRule(config, config.utilization.value_or(RowOf(config.rule).utilization), c);
   if (config.kv_bytes_override) c.kv_bytes = *config.kv_bytes_override;
-  if (!c.groups) SetSequencesAside(model, parallelism, config, c);
+  if (!c.groups) SetSequencesAside(model, split, config, c);
   if (HasWindowRule(model, config)) {
     const bool apart = *config.window_pool_ratio > 0;
     (apart ? c.window_block_bytes : c.block_bytes) +=
@@ -370,6 +431,16 @@ KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
                           const ModelSpec* draft) {
   Validate(model, parallelism);
   ValidateConfig(config);
+  const bool is_ship = config.rule == MemoryRule::kShip;
+  if (!parallelism.is_uniform() && !is_ship) {
+    Refuse(
+        fmt::format("the rule {} knows equal stages whose devices form a ring and divide heads; "
+                    "allowed with other link_topology, kv_split or stages: ship",
+                    Name(config.rule)));
+  }
+  if (is_ship && draft != nullptr) {
+    Refuse("the rule ship has no room for a draft model; allowed: vllm_v1");
+  }
   KvCapacity least = PlanStage(model, hardware, parallelism, 0, config, draft);
   std::int32_t host_blocks = least.host_blocks;
   for (std::int32_t stage = 1; stage < parallelism.pipeline; ++stage) {

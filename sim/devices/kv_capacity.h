@@ -7,8 +7,9 @@
 // percent. MemoryRule has one rule per system, taken from its source code: vLLM V1
 // (Worker.determine_available_memory), vLLM V0 (Worker.determine_num_available_blocks) and its fork
 // Sarathi-Serve, Vidur (MemoryPlanner), DeepSpeed-MII, TGI (warmup of FlashCausalLM), TensorRT-LLM
-// (free_gpu_memory_fraction), SGLang (mem_fraction_static), and Orca, whose operator sets the
-// number of token slots.
+// (free_gpu_memory_fraction), SGLang (mem_fraction_static), Orca, whose operator sets the number of
+// token slots, and `ship` for dataflow machines (core/dataflow_spec.h), whose stages hold weights
+// and cache in on-chip memory.
 //
 // Easy to get wrong: the share is of the total memory, but TensorRT-LLM's is of what the peak
 // leaves; vLLM V1 rounds it up and all other rules down; vLLM V1 keeps block 0 as a null block;
@@ -42,6 +43,9 @@ enum class MemoryRule : std::uint8_t {
   kTrtLlm,   // utilization 0.9 x (total - peak), or max_cache_tokens if fewer
   kSglang,   // total x utilization 0.88 - resident; activations use the rest of the device
   kOrca,     // max_cache_tokens token slots given by the operator, whole blocks of them
+  // Sums of a stage's devices: total - reserve - weights, embedding and head in the weights'
+  // format. Divided by heads, the device with the most heads decides.
+  kShip,
 };
 
 std::string_view Name(MemoryRule rule);
@@ -89,7 +93,8 @@ struct MemoryConfig {
   bool operator==(const MemoryConfig&) const = default;
 };
 
-// Every number of the calculation, of the rank with the fewest blocks. Bytes are of one device.
+// Every number of the calculation, of the rank with the fewest blocks. Bytes are of one device;
+// with the rule kShip, of the devices of a stage together.
 struct KvCapacity {
   MemoryRule rule{};
   std::int32_t stage = 0;            // pipeline stage of that rank

@@ -307,6 +307,7 @@ void ExpectComplete(const google::protobuf::Message& message, const std::string&
                                              "ModelShape.mtp_layer",
                                              "Hardware.energy",
                                              "Hardware.price",
+                                             "Hardware.dataflow",
                                              "Formats.attention",
                                              "Formats.recurrent",
                                              "Formats.dense",

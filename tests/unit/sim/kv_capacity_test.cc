@@ -302,5 +302,48 @@ TEST(KvCapacityTest, DescribesItsCalculation) {
                     HasSubstr("28013 of 16 tokens"), HasSubstr("54.7 requests of 8192 tokens")));
 }
 
+// Tokens of one layer of a model with weights of 8 bits and a cache of 16, on LPUs.
+std::int64_t ShippedTokens(const char* name, std::int32_t devices, KvSplit split) {
+  ModelSpec model = ModelPreset(name);
+  model.weight_dtype = DType::kInt8;
+  const Parallelism parallelism{.pipeline = model.layers + 2,
+                                .stages = {{1, 8, 0}, {model.layers, devices, 1}, {1, 8, 0}},
+                                .topology = LinkTopology::kClique,
+                                .kv_split = split};
+  return PlanKvCapacity(model, Lpu(), parallelism, {.rule = MemoryRule::kShip, .block_size = 1})
+      .tokens();
+}
+
+// By hand: (devices x 230,686,720 - bytes of a layer) / bytes of a token. A layer of Llama-2-70B
+// has 855,638,016 weights and 16,384 of norms, a token 4,096 bytes, or with the heads of 7 devices,
+// of which one has 2 of the 8, 7,168.
+TEST(KvCapacityTest, ShipFillsTheMemoryOfAStage) {
+  EXPECT_EQ(ShippedTokens("llama-2-70b", 6, KvSplit::kContext), 129'020);
+  EXPECT_EQ(ShippedTokens("llama-2-70b", 7, KvSplit::kContext), 185'340);
+  EXPECT_EQ(ShippedTokens("llama-2-70b", 7, KvSplit::kHeads), 105'908);
+  EXPECT_EQ(ShippedTokens("llama-2-70b", 8, KvSplit::kContext), 241'660);
+  EXPECT_EQ(ShippedTokens("llama-2-70b", 8, KvSplit::kHeads), 241'660);
+  // 202,375,168 weights, 8,192 of norms, 16,384 bytes a token
+  EXPECT_EQ(ShippedTokens("llama-2-7b", 1, KvSplit::kContext), 1'727);
+  EXPECT_EQ(ShippedTokens("llama-2-7b", 2, KvSplit::kContext), 15'807);
+  EXPECT_EQ(ShippedTokens("llama-2-7b", 4, KvSplit::kHeads), 43'967);
+}
+
+TEST(KvCapacityTest, ShipNamesTheStageWhoseWeightsDoNotFit) {
+  ModelSpec model = ModelPreset("llama-2-70b");
+  const Parallelism parallelism{.pipeline = 82,
+                                .stages = {{1, 8, 0}, {80, 4, 1}, {1, 8, 0}},
+                                .topology = LinkTopology::kClique};
+  EXPECT_THAT(
+      [&] { PlanKvCapacity(model, Lpu(), parallelism, {.rule = MemoryRule::kShip}); },
+      ThrowsMessage<InputError>(AllOf(HasSubstr("stage 1 needs 1.711 GB"), HasSubstr("0.923 GB"))));
+}
+
+TEST(KvCapacityTest, OtherRulesRefuseListedStages) {
+  const Parallelism parallelism{.pipeline = 1, .stages = {{1, 8, 32}}};
+  EXPECT_THAT([&] { Plan(Example(MemoryRule::kVllmV1), parallelism); },
+              ThrowsMessage<InputError>(HasSubstr("allowed with other link_topology")));
+}
+
 }  // namespace
 }  // namespace twin::sim

@@ -30,4 +30,26 @@ inline HardwareSpec IdealHardware() {
           .elementwise_latency_s = 0};
 }
 
+// A Groq LPU v1, by D. Abts et al., ISCA 2020 and 2022: 220 MiB, 10,240 bytes installed and 204,800
+// flops a cycle of 900 MHz, links of 12.5 GB/s with 320 of 328 bytes of payload, hops of 722 ns.
+// Overheads of layers are left out.
+inline HardwareSpec Lpu() {
+  HardwareSpec lpu = IdealHardware();
+  lpu.name = "lpu";
+  lpu.memory_bytes = 230'686'720;
+  lpu.memory_bandwidth_bytes_per_s = 50.688e12;
+  lpu.peak_bf16_flops = 184.32e12;
+  lpu.link_bandwidth_bytes_per_s = 12.5e9;
+  lpu.link_latency_s = 0.722e-6;
+  lpu.link_bandwidth_fraction = 320.0 / 328;
+  lpu.inter_node_bandwidth_bytes_per_s = 12.5e9;
+  lpu.inter_node_latency_s = 0.722e-6;
+  lpu.dataflow = DataflowSpec{.install_bytes_per_s = 9.216e12,
+                              .compute_dtype = DType::kFp16,
+                              .global_links = 4,
+                              .reach = {},
+                              .source = "ISCA 2020"};
+  return lpu;
+}
+
 }  // namespace twin::sim
