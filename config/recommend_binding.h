@@ -47,7 +47,8 @@ void Bind(Archive& fields, RecommendConfig& config) {
                                    {"cost", Objective::kCost},
                                    {"latency", Objective::kLatency},
                                    {"users", Objective::kUsers},
-                                   {"fleet", Objective::kFleet}});
+                                   {"fleet", Objective::kFleet},
+                                   {"energy", Objective::kEnergy}});
   fields.Value("latency_metric", config.latency_metric);
   fields.Nested("settings", config.settings);
   fields.Value("max_model_len", config.max_model_len);

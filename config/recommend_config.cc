@@ -61,7 +61,9 @@ void ValidateRecommendation(const RecommendConfig& config) {
                                         hardware.name));
     }
   }
-  if (config.until.empty() && !config.has_slo && config.objective != Objective::kLatency) {
+  const bool needs_no_bounds =
+      config.objective == Objective::kLatency || config.objective == Objective::kEnergy;
+  if (config.until.empty() && !config.has_slo && !needs_no_bounds) {
     RefuseRequest(source,
                   "until: is missing; allowed: bounds such as \"p99_ttft_ms<=1000 && "
                   "p99_tpot_ms<=100\", or slo");

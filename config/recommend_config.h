@@ -40,7 +40,7 @@ struct OpenSettingsConfig {
 };
 
 struct RecommendConfig {
-  enum class Objective : std::uint8_t { kGoodput, kCost, kLatency, kUsers, kFleet };
+  enum class Objective : std::uint8_t { kGoodput, kCost, kLatency, kUsers, kFleet, kEnergy };
 
   std::vector<ServedModelConfig> models;
   std::vector<OfferedHardwareConfig> hardware;

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "apps/recommend/objectives.h"
+#include "config/hardware_file.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
@@ -33,6 +34,16 @@ std::string BoundsOf(const RecommendConfig& request) {
   return request.has_slo ? "slo_attainment>=0.9" : "";
 }
 
+void RequireEnergy(const RecommendConfig& request) {
+  for (const OfferedHardwareConfig& hardware : request.hardware) {
+    if (HardwareFromNameOrFile(hardware.name).energy) continue;
+    throw InputError(InputError::Kind::kUsage, request.source,
+                     fmt::format("objective: energy needs data sheets with the block energy, which "
+                                 "{} lacks; allowed: h100-sxm, b200, or a file that has it",
+                                 hardware.name));
+  }
+}
+
 }  // namespace
 
 CandidateEvaluator::CandidateEvaluator(const CandidateSpace& space, int jobs, RunControl& control)
@@ -45,10 +56,11 @@ CandidateEvaluator::CandidateEvaluator(const CandidateSpace& space, int jobs, Ru
   };
   for (const char* key : kReported) add(key);
   if (request_.has_slo) add("slo_attainment");
-  if (request_.objective == Objective::kLatency) {
-    (void)ParseBounds(request_.latency_metric + "<=1");
-    add(request_.latency_metric);
+  if (const std::string metric = MinimisedMetric(request_); !metric.empty()) {
+    (void)ParseBounds(metric + "<=1");
+    add(metric);
   }
+  if (request_.objective == Objective::kEnergy) RequireEnergy(request_);
   const std::vector<std::string> any = {
       fmt::format("system.model=\"{}\"", request_.models[0].name),
       fmt::format("system.hardware=\"{}\"", request_.hardware[0].name),
@@ -183,7 +195,7 @@ std::vector<std::string> CandidateEvaluator::RejectInfeasible(
         const Summary summary = Simulated(
             candidates[i], load, 0, {.requests = kLightRequests, .warmup = 0}, inner, runs[i]);
         refused[i] = summary.Number("rejected");
-        if (request_.objective == Objective::kLatency) return;
+        if (!MinimisedMetric(request_).empty()) return;
         for (const MetricBound& bound : bounds_) {
           const double value = MetricOf(summary, bound.metric);
           if (bound.Holds(value)) continue;
@@ -249,7 +261,7 @@ Evaluation CandidateEvaluator::EvaluateOne(const Candidate& candidate, std::uint
   if (!Searches()) {
     found.value = request_.objective == Objective::kFleet
                       ? FleetValue(candidate)
-                      : found.metrics[KeyIndex(request_.latency_metric)];
+                      : found.metrics[KeyIndex(MinimisedMetric(request_))];
     return found;
   }
   const double own = axis_.own;

@@ -105,9 +105,12 @@ LoadAxis LoadAxisOf(const WorkloadConfig& workload, RecommendConfig::Objective o
                "objective: users needs clients that wait; allowed: workload.arrivals { kind: "
                "closed_loop users: N }, or the objective goodput");
   }
-  if (objective != Objective::kUsers && objective != Objective::kLatency && axis.whole()) {
+  const bool takes_users = objective == Objective::kUsers || objective == Objective::kLatency ||
+                           objective == Objective::kEnergy;
+  if (!takes_users && axis.whole()) {
     RefuseLoad(source,
-               "objective: needs a rate, and a closed loop has none; allowed: users or latency");
+               "objective: needs a rate, and a closed loop has none; allowed: users, latency or "
+               "energy");
   }
   return axis;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "config/recommend_config.h"
 #include "core/check.h"
@@ -20,6 +21,8 @@ inline constexpr std::array kObjectives = {
     ObjectiveTraits{RecommendConfig::Objective::kGoodput, "goodput", "requests/s", false, true},
     ObjectiveTraits{RecommendConfig::Objective::kCost, "cost", "per 1,000 requests", true, true},
     ObjectiveTraits{RecommendConfig::Objective::kLatency, "latency", "ms", true, false},
+    ObjectiveTraits{RecommendConfig::Objective::kEnergy, "energy", "J per output token", true,
+                    false},
     ObjectiveTraits{RecommendConfig::Objective::kUsers, "users", "users", false, true},
     // Without prices, a number of devices.
     ObjectiveTraits{RecommendConfig::Objective::kFleet, "fleet", "per hour", true, false}};
@@ -30,6 +33,14 @@ inline const ObjectiveTraits& ObjectiveTraitsOf(RecommendConfig::Objective objec
   }
   CHECK(false);
   return kObjectives.front();
+}
+
+// The metric that the objective makes as small as possible at the load of the workload; empty = it
+// looks for a load or a fleet.
+inline std::string MinimisedMetric(const RecommendConfig& request) {
+  if (request.objective == RecommendConfig::Objective::kLatency) return request.latency_metric;
+  const bool is_energy = request.objective == RecommendConfig::Objective::kEnergy;
+  return is_energy ? "energy_per_output_token_j" : "";
 }
 
 }  // namespace twin::run

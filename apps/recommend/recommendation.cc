@@ -210,7 +210,7 @@ Scores RecommendSearch::ScoresOf(const Evaluations& results) const {
       if (std::isnan(score)) {
         throw InputError(
             InputError::Kind::kUsage, request_.source,
-            fmt::format("latency_metric: {} has no value in these runs", request_.latency_metric));
+            fmt::format("objective: {} has no value in these runs", MinimisedMetric(request_)));
       }
       if (answer_.lower_is_better) score = -score;
     }
@@ -433,8 +433,8 @@ void RecommendSearch::VarySettings(const RunLength& full) {
   const std::vector<double> starts(made.size(), first_limit_);
   const Evaluations results =
       evaluator_.Evaluate(variants, kRungSeeds, replications(), full, starts);
-  const std::string objective =
-      request_.objective == Objective::kLatency ? request_.latency_metric : answer_.objective;
+  const std::string metric = MinimisedMetric(request_);
+  const std::string& objective = metric.empty() ? answer_.objective : metric;
   auto reason = reasons.begin();
   auto result = results.begin();
   for (const SettingVariants& setting : settings) {

@@ -319,6 +319,26 @@ TEST(RecommendTest, TheCheapestMachineThatHoldsTheLoadComesFirst) {
   EXPECT_THAT(answer.rejected[0].reason, HasSubstr("does not hold at the load"));
 }
 
+// Few sequences make many short steps, in which the device draws its base power for few tokens.
+TEST(RecommendTest, TheLeastEnergyAtTheLoadComesFirst) {
+  std::string text = Replaced(kTiny, "[2, 8, 64]", "[8, 64]") + "objective: energy";
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  text = Replaced(text, "until: \"mean_ttft_ms<=200 && mean_tpot_ms<=15\"", "");
+  const Recommendation answer = Answer(Request(text));
+  EXPECT_EQ(answer.objective, "energy");
+  EXPECT_EQ(answer.value_unit, "J per output token");
+  EXPECT_TRUE(answer.lower_is_better);
+  ASSERT_EQ(answer.configurations.size(), 2u);
+  const double best = answer.configurations[0].value.value;
+  EXPECT_LE(best, answer.configurations[1].value.value);
+  // 20 requests/s of 21 tokens at between the H100's base power of 170 W and its limit of 700 W.
+  EXPECT_GT(best, 0.4);
+  EXPECT_LT(best, 1.7);
+  EXPECT_THAT(ErrorOf(Replaced(text, "h100-sxm", "l40s")),
+              HasSubstr("objective: energy needs data sheets with the block energy, which l40s "
+                        "lacks"));
+}
+
 // 100 arrivals a second apart, then 200 a tenth of a second apart; the runs have the first 160.
 TEST(RecommendTest, TheLoadOfATraceIsItsRateOverTheFullRuns) {
   const ScratchDirectory scratch("recommend_trace");
