@@ -30,6 +30,8 @@ NAMES = {
     "busy_share": "device busy (%)",
     "max_service_difference": "largest service difference (tokens)",
     "mean_normalized_ms_per_token": "mean normalized latency (ms/token)",
+    "workload.shape.prompt.value": "prompt tokens",
+    "workload.shape.output.value": "output tokens",
 }
 
 
@@ -46,10 +48,12 @@ def metric_label(name):
     found = re.fullmatch(r"(mean|median|p\d+|std|min|max)_(\w+)_ms", name)
     if found and found[2] in LATENCIES:
         return f"{found[1]} {LATENCIES[found[2]]} (ms)"
+    if name in NAMES:
+        return NAMES[name]
     if "." in name:
         last = name.rsplit(".", 1)[-1]
         return "rate (requests/s)" if last == "rate" else one_line(last)
-    return NAMES.get(name, one_line(name.replace("_", " ")))
+    return one_line(name.replace("_", " "))
 
 
 def factor_of(name):

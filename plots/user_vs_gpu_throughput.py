@@ -1,8 +1,8 @@
 """Tokens per second that a user sees against what the devices give for it: output tokens per second
-and GPU, per megawatt of the GPUs' mean power, or for a dollar (--per). The two ends of the trade-off
-between interactivity and cost. A user's tokens per second are 1 / mean TPOT; the number of GPUs is
-that of all replicas, or --gpus. A line joins the loads of one configuration; the stepped line is the
-frontier."""
+and GPU, per megawatt of the GPUs' mean power or of the power that they may draw, or for a dollar
+(--per). The two ends of the trade-off between interactivity and cost. A user's tokens per second are
+1 / mean TPOT; the number of GPUs is that of all replicas, or --gpus. A line joins the loads of one
+configuration; the stepped line is the frontier."""
 import style
 from environment import np
 from lines import NAMES
@@ -14,6 +14,8 @@ USER = "tokens_per_s_user"
 # The column on the y axis, its label, and the metric that it is made of.
 YIELDS = {"gpu": ("tokens_per_s_gpu", "output tokens/s per GPU", "output_throughput"),
           "mw": ("tokens_per_s_mw", "output tokens/s per MW", "mean_power_w"),
+          "provisioned_mw": ("tokens_per_s_provisioned_mw", "output tokens/s per provisioned MW",
+                             "provisioned_power_w"),
           "dollar": ("tokens_per_dollar", "output tokens per $",
                      "cost_per_million_output_tokens_usd")}
 NAMES.update({USER: "tokens/s per user (1 / mean TPOT)"},
@@ -39,7 +41,7 @@ def yields(points, arguments):
     if arguments.per == "dollar":
         return 1e6 / points.numbers(metric)
     output = points.numbers("output_throughput")
-    if arguments.per == "mw":
+    if arguments.per in ("mw", "provisioned_mw"):
         return output / (points.numbers(metric) / 1e6)
     return output / gpus(points, arguments.gpus)
 
