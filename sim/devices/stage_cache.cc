@@ -10,7 +10,7 @@ namespace {
 
 bool SameOperations(const DeviceProfile& a, const DeviceProfile& b) {
   return a.gemm == b.gemm && a.moe == b.moe && a.attention == b.attention &&
-         a.collectives == b.collectives;
+         a.collectives == b.collectives && a.operations == b.operations;
 }
 
 }  // namespace

@@ -321,8 +321,11 @@ TEST(ProfileCostTest, RunsOfOneModelShareItsOperations) {
   terms.steps.host_s = StepTerm{1e-3, 0.1};
   DeviceProfile kernels;
   kernels.attention.mixed_factor = 2;
+  DeviceProfile tables;
+  tables.operations.grids.emplace_back();
   const auto stages = prepare("llama-3-8b", {});
   EXPECT_EQ(prepare("llama-3-8b", terms), stages);
+  EXPECT_NE(prepare("llama-3-8b", tables), stages);
   EXPECT_NE(prepare("llama-3-8b", kernels), stages);
   EXPECT_NE(prepare("qwen3-8b", {}), stages);
   EXPECT_EQ(prepare("llama-3-8b", {}), stages);
