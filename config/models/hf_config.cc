@@ -323,6 +323,28 @@ json ParseObject(std::string_view text, const std::string& where) {
   return parsed;
 }
 
+// The text of config.json. ModelOpt may keep the formats of the weights in a file of its own beside
+// it, which then becomes quantization_config.
+std::string WithModelOptFile(const fs::path& file) {
+  std::string text = ReadFile(file, kConfigBytesMax);
+  const fs::path beside = file.parent_path() / "hf_quant_config.json";
+  std::error_code unknown;
+  if (!fs::exists(beside, unknown)) return text;
+  json config = ParseObject(text, file.string());
+  const bool is_known = config.contains("quantization_config") ||
+                        (config.contains("text_config") && config["text_config"].is_object() &&
+                         config["text_config"].contains("quantization_config"));
+  if (is_known) return text;
+  const json quantised = ParseObject(ReadFile(beside, kConfigBytesMax), beside.string());
+  const auto part = quantised.find("quantization");
+  if (part == quantised.end() || !part->is_object()) {
+    throw InputError(InputError::Kind::kData, beside.string(), "has no object quantization");
+  }
+  config["quantization_config"] = *part;
+  config["quantization_config"]["quant_method"] = "modelopt";
+  return config.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 }  // namespace
 
 ModelConfig ParseHfConfig(std::string_view text, const std::string& where) {
@@ -336,7 +358,6 @@ ModelConfig ParseHfConfig(std::string_view text, const std::string& where) {
   ModelConfig model = ReadFamily(nested ? *nested : outer, outer);
   model.is_nested = nested.has_value();
   ReadStoredWeights(outer, nested, model);
-  if (IsLayeredFamily(model.model_type)) ReadLayeredFormats(outer, nested, model.shape);
   return model;
 }
 
@@ -349,7 +370,7 @@ ModelConfig ReadHfConfig(const fs::path& path) {
   if (!fs::exists(file, unknown)) {
     throw InputError(InputError::Kind::kData, file.string(), "not found or not readable");
   }
-  ModelConfig model = ParseHfConfig(ReadFile(file, kConfigBytesMax), file.string());
+  ModelConfig model = ParseHfConfig(WithModelOptFile(file), file.string());
   // End-of-sequence tokens in generation_config.json override the ones in config.json.
   const fs::path generation_file = file.parent_path() / "generation_config.json";
   if (fs::exists(generation_file, unknown)) {
@@ -357,11 +378,6 @@ ModelConfig ReadHfConfig(const fs::path& path) {
     const json parsed = ParseObject(generation, generation_file.string());
     const ConfigFields fields(parsed, generation_file.string());
     if (fields.Has("eos_token_id")) model.end_tokens = fields.TokenIds("eos_token_id");
-  }
-  // ModelOpt may keep the formats of the weights in a file of its own, which is not read.
-  if (model.quantization.empty() &&
-      fs::exists(file.parent_path() / "hf_quant_config.json", unknown)) {
-    model.quantization = "modelopt";
   }
   model.shape.name = fs::absolute(file).lexically_normal().parent_path().filename().string();
   return model;

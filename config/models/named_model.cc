@@ -115,15 +115,15 @@ ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
   const std::optional<ModelSpec> known = FindModel(EndOf(model, 1));
   if (known && IsMissing(model)) return OfPreset(*known);
   ModelConfig config = ReadHfConfig(model);
-  const bool has_cost = config.quantization.empty() || config.quantization == "fp8" ||
-                        config.int4.has_value() || config.shape.formats != WeightFormats{};
-  if (!has_cost && !has_weight_dtype) {
-    throw InputError(InputError::Kind::kData, model,
-                     fmt::format("quantization_config: weights of {} are not modelled; allowed: "
-                                 "method fp8, 4 bits of method gptq (formats gptq, gptq_v2) or awq "
-                                 "(version gemm), or the nearest of fp32, bf16, fp16, fp8, int8 "
-                                 "and int4 in system.model_shape.weight_dtype",
-                                 QuantizationText(config)));
+  if (!config.knows_formats && !has_weight_dtype) {
+    throw InputError(
+        InputError::Kind::kData, model,
+        fmt::format("quantization_config: weights of {} are not modelled; allowed: "
+                    "methods fp8, mxfp4, compressed-tensors and modelopt, 4 bits of "
+                    "method gptq (formats gptq, gptq_v2) or awq (version gemm), or the "
+                    "nearest of fp32, bf16, fp16, fp8, int8 "
+                    "and int4 in system.model_shape.weight_dtype",
+                    QuantizationText(config)));
   }
   return config;
 }

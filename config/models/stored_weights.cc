@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
+#include "config/models/part_formats.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -77,47 +75,7 @@ std::optional<Int4Layout> ReadInt4Layout(const ConfigFields& config) {
   return layout;
 }
 
-// Names that quantisation leaves out in all releases, and that no part of ModelSpec counts.
-bool IsUncounted(std::string_view name) {
-  constexpr std::array kNames = {
-      "lm_head", "embed_tokens", "mlp.gate", "router", "e_score_correction_bias",
-      "visual",  "vision"};
-  return name == "gate" || std::ranges::any_of(kNames, [&](std::string_view each) {
-           return name.find(each) != std::string_view::npos && !name.ends_with("gate_proj");
-         });
-}
-
 }  // namespace
-
-void ReadLayeredFormats(const ConfigFields& outer, const std::optional<ConfigFields>& nested,
-                        ModelSpec& shape) {
-  const bool is_inner = nested && !outer.Has("quantization_config");
-  const auto stored = (is_inner ? *nested : outer).Object("quantization_config");
-  if (!stored) return;
-  const std::string method = stored->Text("quant_method").value_or("unnamed");
-  if (method == "mxfp4") {
-    if (shape.moe.experts == 0) stored->Refuse("quant_method mxfp4 needs a mixture of experts");
-    shape.formats.experts = DType::kMxfp4;
-    return;
-  }
-  if (method != "fp8") {
-    stored->Refuse(fmt::format(
-        "quant_method '{}' is not read for this model_type, must be fp8 or mxfp4; remove "
-        "quantization_config to simulate the model in 16 bits",
-        Printable(method)));
-  }
-  const nlohmann::json* const excluded = stored->Find("modules_to_not_convert");
-  if (excluded != nullptr && excluded->is_array()) {
-    for (const auto& name : *excluded) {
-      if (name.is_string() && IsUncounted(name.get<std::string>())) continue;
-      stored->Refuse(fmt::format(
-          "modules_to_not_convert has {}, which is not read for this model_type; allowed: names "
-          "of the head, embedding and router",
-          Printable(name.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace))));
-    }
-  }
-  shape.weight_dtype = stored->Has("weight_block_size") ? DType::kFp8Block : DType::kFp8;
-}
 
 void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFields>& nested,
                        ModelConfig& model) {
@@ -126,12 +84,18 @@ void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFiel
   model.shape.weight_dtype = model.shape.kv_dtype = stored.value_or(DType::kFp32);
   model.quantization = ReadQuantization(outer);
   if (model.quantization.empty() && nested) model.quantization = ReadQuantization(*nested);
-  if (model.quantization == "fp8") model.shape.weight_dtype = DType::kFp8;
   const ConfigFields& quantized = nested && !outer.Has("quantization_config") ? *nested : outer;
   model.shape.kv_dtype = ReadKvFormat(quantized).value_or(model.shape.kv_dtype);
   model.quantization_bits = ReadBits(quantized);
   model.int4 = ReadInt4Layout(quantized);
   if (model.int4) model.shape.weight_dtype = DType::kInt4;
+  const auto stored_as = quantized.Object("quantization_config");
+  const auto formats = stored_as ? ReadPartFormats(*stored_as, model.shape) : std::nullopt;
+  model.knows_formats = model.quantization.empty() || model.int4 || formats;
+  if (!formats) return;
+  model.shape.weight_dtype = formats->weights;
+  model.shape.formats = formats->parts;
+  if (formats->kv) model.shape.kv_dtype = *formats->kv;
 }
 
 std::string QuantizationText(const ModelConfig& model) {

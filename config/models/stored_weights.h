@@ -9,17 +9,13 @@
 
 namespace twin {
 
-// Sets the data types of weights and KV cache, the name and bits of the quantisation and the layout
-// of 4-bit weights. `nested` is the language model's part of a multi-modal model's config: its
-// fields win, except that the outer quantization_config comes first. Throws InputError (data) for a
-// data type that is not float32, bfloat16 or float16.
+// Sets the data types of weights, their parts (part_formats.h) and the KV cache, the name and bits
+// of the quantisation and the layout of 4-bit weights. `nested` is the language model's part of a
+// multi-modal model's config: its fields win, except that the outer quantization_config comes
+// first. Throws InputError (data) for a data type that is not float32, bfloat16 or float16, and as
+// ReadPartFormats(). REQUIRES: the shape of `model` is read.
 void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFields>& nested,
                        ModelConfig& model);
-
-// Sets the formats of a layered family (layered_config.h) on top of ReadStoredWeights(). Throws
-// InputError (data) for formats that are not read.
-void ReadLayeredFormats(const ConfigFields& outer, const std::optional<ConfigFields>& nested,
-                        ModelSpec& shape);
 
 // The quantisation of the weights for messages: "method gptq with 8 bits". REQUIRES: the model has
 // a quantization.

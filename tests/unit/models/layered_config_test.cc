@@ -280,22 +280,6 @@ INSTANTIATE_TEST_SUITE_P(Window, PublishedConfigTest, ::testing::ValuesIn(Window
 TEST(LayeredConfigTest, ReadsFormatsOfFp8AndMxfp4) {
   EXPECT_EQ(ParseHfConfig("{" + GptOss(24, 32) + "}", "f").shape.formats,
             ModelPreset("gpt-oss-20b").formats);
-  const std::string glm = Frame("glm4_moe", 4096, 46, 151552, 131072) + Heads(96, 8, 128) +
-                          Experts(10944, 128, 8, 1408, 1);
-  const auto weights = [&](const std::string& quantised) {
-    return ParseHfConfig("{" + glm + R"(, "quantization_config": {)" + quantised + "}}", "f")
-        .shape.weight_dtype;
-  };
-  EXPECT_EQ(weights(R"("quant_method": "fp8", "weight_block_size": [128, 128])"), DType::kFp8Block);
-  EXPECT_EQ(weights(R"("quant_method": "fp8", "modules_to_not_convert": ["lm_head"])"),
-            DType::kFp8);
-  EXPECT_THAT([&] { weights(R"("quant_method": "modelopt")"); },
-              ThrowsMessage<InputError>(HasSubstr("quant_method 'modelopt' is not read")));
-  EXPECT_THAT(
-      [&] {
-        weights(R"("quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.self_attn"])");
-      },
-      ThrowsMessage<InputError>(HasSubstr("modules_to_not_convert has")));
 }
 
 struct Damaged {

@@ -89,9 +89,29 @@ TEST(NamedModelTest, QuantisedWeightsWithoutACostModelAreRefusedUntilAFormatIsGi
   EXPECT_THAT([&] { ReadNamedShape(folder.string(), false); },
               ThrowsMessage<InputError>(
                   AllOf(HasSubstr("weights of method awq with 3 bits are not modelled; "
-                                  "allowed: method fp8, 4 bits of method gptq"),
+                                  "allowed: methods fp8, mxfp4, compressed-tensors and "
+                                  "modelopt, 4 bits of method gptq"),
                         HasSubstr("system.model_shape.weight_dtype"))));
   EXPECT_EQ(ReadNamedShape(folder.string(), true).weight_dtype, DType::kFp16);
+  std::filesystem::remove_all(folder);
+}
+
+// ModelOpt writes formats beside config.json.
+TEST(NamedModelTest, FormatsInAFileOfTheirOwnAreRead) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / testing::UniqueName("named_model");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << R"({"model_type": "llama", "hidden_size": 64,
+      "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 9,
+      "max_position_embeddings": 256, "torch_dtype": "bfloat16"})";
+  std::ofstream(folder / "hf_quant_config.json") << R"({"producer": {"name": "modelopt"},
+      "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16,
+                       "exclude_modules": ["lm_head", "*self_attn*"]}})";
+  const ModelSpec shape = ReadNamedShape(folder.string(), false);
+  EXPECT_EQ(shape.weight_dtype, DType::kNvfp4);
+  EXPECT_EQ(shape.formats.attention, DType::kBf16);
+  EXPECT_EQ(shape.formats.dense, std::nullopt);
+  EXPECT_EQ(shape.kv_dtype, DType::kFp8);
   std::filesystem::remove_all(folder);
 }
 
