@@ -311,7 +311,7 @@ TEST(GridTest, SwappedPreemptedAndSharedBlocksFollowThePlansOnEveryRank) {
 TEST(GridTest, StepsInFlightWaitForTheTokensOfEarlierOnes) {
   const GridModel model(kFamilies[0]);
   const Result plain = model.Generate(kOneRank, {.policy = VllmV1Config{.max_num_seqs = 1}});
-  for (const Parallelism grid : {Parallelism{1, 2}, Parallelism{2, 2}}) {
+  for (const Parallelism& grid : {Parallelism{1, 2}, Parallelism{2, 2}}) {
     ExpectEqualTokens(
         model.Generate(grid, {.policy = VllmV1Config{.max_num_batched_tokens = 16,
                                                      .max_num_seqs = 4,

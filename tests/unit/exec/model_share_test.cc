@@ -206,7 +206,7 @@ TEST_F(ModelShareTest, SharesHoldWhatCoreCountsForThem) {
   for (const char* config : {kLlama, kGpt2}) {
     ModelConfig model = ParseModelConfig(config, "config.json");
     model.shape.weight_dtype = DType::kFp32;
-    for (const Parallelism grid : {Parallelism{2, 1}, Parallelism{1, 2}, Parallelism{2, 2}}) {
+    for (const Parallelism& grid : {Parallelism{2, 1}, Parallelism{1, 2}, Parallelism{2, 2}}) {
       for (std::int32_t rank = 0; rank < grid.devices(); rank += grid.tensor) {
         const GridPlace place = PlaceOf(grid, rank);
         const ModelWeights share = MakeDummyWeights(model, DType::kFp32, 1, pool_, place);
