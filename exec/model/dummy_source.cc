@@ -31,7 +31,8 @@ void DummySource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
   const std::int64_t row_step = request.RowStep();
   const std::int64_t column_step = request.ColumnStep();
   const std::int64_t width = request.taken_columns.count;
-  const std::int64_t band = std::max(kBandElements / width, std::int64_t{1});
+  const std::int64_t band =
+      std::min(std::max(kBandElements / width, std::int64_t{1}), request.taken_rows.count);
   std::vector<float> values(static_cast<std::size_t>(band * width));
   for (std::int64_t first = 0; first < request.taken_rows.count; first += band) {
     const std::int64_t rows = std::min(band, request.taken_rows.count - first);
