@@ -37,10 +37,6 @@ void Poison(std::byte* memory, std::size_t bytes) { std::memset(memory, 0xFF, by
 
 }  // namespace
 
-bool CodePlace::operator==(const CodePlace& other) const {
-  return line == other.line && std::strcmp(file, other.file) == 0;
-}
-
 DevicePlace& CurrentPlace() {
   static thread_local DevicePlace place;
   return place;
@@ -55,19 +51,28 @@ Block::Block(const Kernel& kernel)
     : kernel_(kernel),
       threads_(std::size_t{kernel.grid.threads.x} * kernel.grid.threads.y * kernel.grid.threads.z),
       warps_((threads_.size() + kWarpSize - 1) / kWarpSize),
-      dynamic_(new std::byte[std::max<std::size_t>(kernel.grid.shared_bytes, 1)]) {}
+      dynamic_(new std::byte[std::max<std::size_t>(kernel.grid.shared_bytes, 1)]),
+      ready_(threads_.size()) {}
 
 void Block::Start(uint3 index, bool descending, bool early) {
   Poison(dynamic_.get(), kernel_.grid.shared_bytes);
   for (Variable& variable : variables_) Poison(variable.memory.get(), variable.bytes);
-  for (Warp& warp : warps_) warp = {};
+  for (Warp& warp : warps_) {
+    warp.ended = 0;
+    for (Meeting& meeting : warp.meetings) {
+      meeting.arrived = 0;
+      meeting.waiting.clear();
+    }
+  }
   waiting_.clear();
   ended_ = 0;
   index_ = index;
   early_ = early;
   CurrentPlace() = {nullptr, index_, &kernel_.grid};
   const auto count = static_cast<unsigned>(threads_.size());
+  starting_ = true;
   for (unsigned i = 0; i < count && failure_.empty(); ++i) Begin(descending ? count - 1 - i : i);
+  starting_ = false;
   RunReady();
   CurrentPlace() = {};
 }
@@ -75,8 +80,7 @@ void Block::Start(uint3 index, bool descending, bool early) {
 std::string Block::Finish() {
   CurrentPlace() = {nullptr, index_, &kernel_.grid};
   early_ = false;
-  ready_.insert(ready_.end(), held_.begin(), held_.end());
-  held_.clear();
+  MakeReady(held_);
   RunReady();
   CurrentPlace() = {};
   if (failure_.empty() && ended_ < threads_.size()) {
@@ -89,16 +93,29 @@ std::string Block::Finish() {
     GiveBack(thread.fiber);
     thread.fiber = nullptr;
   }
-  ready_.clear();
+  ready_count_ = 0;
   return failure_;
 }
 
 void Block::RunReady() {
-  while (failure_.empty() && !ready_.empty()) {
-    const unsigned next = ready_.front();
-    ready_.pop_front();
-    GoOn(next);
+  while (failure_.empty() && ready_count_ > 0) GoOn(TakeReady());
+}
+
+// Behind those that are ready; `threads` is empty then.
+void Block::MakeReady(std::vector<unsigned>& threads) {
+  for (const unsigned thread : threads) {
+    const std::size_t place = first_ready_ + ready_count_++;
+    ready_[place < ready_.size() ? place : place - ready_.size()] = thread;
   }
+  threads.clear();
+}
+
+// The one that has been ready for longest. REQUIRES: there is one.
+unsigned Block::TakeReady() {
+  const unsigned thread = ready_[first_ready_];
+  if (++first_ready_ == ready_.size()) first_ready_ = 0;
+  --ready_count_;
+  return thread;
 }
 
 void Block::Begin(unsigned number) {
@@ -116,17 +133,19 @@ void Block::Begin(unsigned number) {
         self->done = true;
       },
       &thread);
-  AfterLeaving(thread);
+  AfterLeaving();
 }
 
 void Block::GoOn(unsigned number) {
   DeviceThread& thread = threads_[number];
   CurrentPlace().thread = &thread;
   thread.fiber->Resume();
-  AfterLeaving(thread);
+  AfterLeaving();
 }
 
-void Block::AfterLeaving(DeviceThread& thread) {
+// Of the thread that came back, which is the last one that ran.
+void Block::AfterLeaving() {
+  DeviceThread& thread = Self();
   CurrentPlace().thread = nullptr;
   if (!thread.done) return;
   GiveBack(thread.fiber);
@@ -154,7 +173,17 @@ void Block::End(const DeviceThread& thread) {
 
 DeviceThread& Block::Self() { return threads_[CurrentPlace().thread->number]; }
 
-void Block::Wait() { Self().fiber->Suspend(); }
+// Goes on with the thread that is ready, as RunReady() would.
+void Block::Wait() {
+  Fiber& fiber = *Self().fiber;
+  if (starting_ || ready_count_ == 0 || !failure_.empty()) {
+    fiber.Suspend();
+    return;
+  }
+  DeviceThread& next = threads_[TakeReady()];
+  CurrentPlace().thread = &next;
+  fiber.SuspendInFavourOf(*next.fiber);
+}
 
 // Leaves nothing on the fiber's stack that would have to be given back: it is given up.
 void Block::Fail(const char* what, CodePlace place) {
@@ -180,8 +209,7 @@ void Block::Barrier(CodePlace place) {
     Wait();
     return;
   }
-  ready_.insert(ready_.end(), waiting_.begin(), waiting_.end());
-  waiting_.clear();
+  MakeReady(waiting_);
 }
 
 const std::array<std::uint64_t, kWarpSize>& Block::Exchange(unsigned mask, std::uint64_t value,
@@ -213,8 +241,7 @@ const std::array<std::uint64_t, kWarpSize>& Block::Exchange(unsigned mask, std::
     Wait();
     return values;
   }
-  ready_.insert(ready_.end(), meeting.waiting.begin(), meeting.waiting.end());
-  meeting.waiting.clear();
+  MakeReady(meeting.waiting);
   meeting.arrived = 0;
   ++meeting.turn;
   return values;

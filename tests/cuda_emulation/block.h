@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -29,7 +30,10 @@ constexpr unsigned kEarlyBlocks = 8;
 struct CodePlace {
   const char* file = "";
   int line = 0;
-  bool operator==(const CodePlace& other) const;
+  bool operator==(const CodePlace& other) const {
+    // Mostly one and the same literal.
+    return line == other.line && (file == other.file || std::strcmp(file, other.file) == 0);
+  }
 };
 
 // What a kernel is launched with.
@@ -99,8 +103,8 @@ class Block {
     std::vector<unsigned> waiting;
   };
   struct Warp {
-    unsigned ended = 0;  // lanes
-    std::deque<Meeting> meetings;
+    unsigned ended = 0;              // lanes
+    std::deque<Meeting> meetings{};  // kept from block to block
   };
   struct Variable {
     const void* key = nullptr;
@@ -111,7 +115,9 @@ class Block {
   void RunReady();
   void Begin(unsigned thread);
   void GoOn(unsigned thread);
-  void AfterLeaving(DeviceThread& thread);
+  void AfterLeaving();
+  void MakeReady(std::vector<unsigned>& threads);
+  unsigned TakeReady();
   void End(const DeviceThread& thread);
   void Wait();
   [[noreturn]] void Fail(const char* what, CodePlace place);
@@ -120,14 +126,17 @@ class Block {
   const Kernel& kernel_;
   uint3 index_{};
   bool early_ = false;
+  bool starting_ = false;  // not every thread has begun
   std::vector<DeviceThread> threads_;
   std::vector<Warp> warps_;
   std::vector<Variable> variables_;
   std::unique_ptr<std::byte[]> dynamic_;
   std::vector<unsigned> waiting_;  // at the barrier
   CodePlace barrier_;
-  std::vector<unsigned> held_;  // at AwaitEarlierKernels()
-  std::deque<unsigned> ready_;
+  std::vector<unsigned> held_;   // at AwaitEarlierKernels()
+  std::vector<unsigned> ready_;  // a ring with room for each thread
+  std::size_t first_ready_ = 0;
+  std::size_t ready_count_ = 0;
   unsigned ended_ = 0;
   std::string failure_;
 };

@@ -24,13 +24,16 @@ constexpr std::size_t kGuardBytes = 4 << 10;
 
 }  // namespace
 
+// `left` is the fiber that was left for `reached`; null: its caller was.
+struct Fiber::Arrival {
+  Fiber* reached;
+  Fiber* left;
+};
+
 struct Fiber::Entry {
   static void Run(context::transfer_t from) {
-    auto* fiber = static_cast<Fiber*>(from.data);
-    fiber->caller_ = from.fctx;
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(nullptr, &fiber->caller_stack_, &fiber->caller_stack_bytes_);
-#endif
+    Fiber* const fiber = static_cast<Arrival*>(from.data)->reached;
+    fiber->ArriveBehind(from.fctx, from.data);
     for (;;) {
       fiber->body_(fiber->argument_);
       fiber->body_ = nullptr;
@@ -66,6 +69,28 @@ void Fiber::Prepare() {
 #endif
 }
 
+// On this fiber's stack, behind a switch to it: `left` is where the stack that was left goes on.
+void Fiber::ArriveBehind(void* left, void* arrival) {
+  Fiber* const other = static_cast<Arrival*>(arrival)->left;
+  if (other == nullptr) {
+    caller_ = left;
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fiber_fake_stack_, &caller_stack_, &caller_stack_bytes_);
+#endif
+    return;
+  }
+  other->context_ = left;
+  caller_ = other->caller_;
+  caller_stack_ = other->caller_stack_;
+  caller_stack_bytes_ = other->caller_stack_bytes_;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fiber_fake_stack_, nullptr, nullptr);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  caller_race_context_ = other->caller_race_context_;
+#endif
+}
+
 void Fiber::Switch() {
 #if defined(__SANITIZE_ADDRESS__)
   void* fake_stack = nullptr;
@@ -75,7 +100,10 @@ void Fiber::Switch() {
   caller_race_context_ = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(fiber_race_context_, 0);
 #endif
-  context_ = context::jump_fcontext(context_, this).fctx;
+  Arrival arrival{.reached = this, .left = nullptr};
+  const context::transfer_t back = context::jump_fcontext(context_, &arrival);
+  // The fiber that comes back need not be the one that was gone to.
+  static_cast<Fiber*>(back.data)->context_ = back.fctx;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
 #endif
@@ -100,10 +128,21 @@ void Fiber::Suspend() {
 #if defined(__SANITIZE_THREAD__)
   __tsan_switch_to_fiber(caller_race_context_, 0);
 #endif
-  caller_ = context::jump_fcontext(caller_, this).fctx;
+  const context::transfer_t back = context::jump_fcontext(caller_, this);
+  ArriveBehind(back.fctx, back.data);
+}
+
+void Fiber::SuspendInFavourOf(Fiber& next) {
+  CHECK(next.busy());
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(fiber_fake_stack_, &caller_stack_, &caller_stack_bytes_);
+  __sanitizer_start_switch_fiber(&fiber_fake_stack_, next.memory_ + kGuardBytes, kStackBytes);
 #endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(next.fiber_race_context_, 0);
+#endif
+  Arrival arrival{.reached = &next, .left = this};
+  const context::transfer_t back = context::jump_fcontext(next.context_, &arrival);
+  ArriveBehind(back.fctx, back.data);
 }
 
 void Fiber::Abandon() {

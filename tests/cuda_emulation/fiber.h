@@ -19,15 +19,20 @@ class Fiber {
   void Resume();
   // Called on the fiber: back to whoever started or resumed it.
   void Suspend();
+  // Called on the fiber: leaves it and goes on with `next`, which suspends to whoever started or
+  // resumed this one. REQUIRES: `next` is suspended.
+  void SuspendInFavourOf(Fiber& next);
   // True from Start() until the body has ended.
   [[nodiscard]] bool busy() const { return body_ != nullptr; }
   // Forgets a suspended body: its frames' destructors do not run.
   void Abandon();
 
  private:
-  struct Entry;  // what runs at the bottom of the stack
+  struct Entry;    // what runs at the bottom of the stack
+  struct Arrival;  // what a switch hands over
   void Switch();
   void Prepare();
+  void ArriveBehind(void* left, void* arrival);
 
   std::byte* memory_ = nullptr;
   void* context_ = nullptr;  // where the fiber goes on
