@@ -261,7 +261,7 @@ std::vector<Server> AllPolicies() {
           {"splitfuse", SplitFuseConfig{}},  {"tgi_v2", TgiV2Config{}},
           {"tgi_v3", TgiV3Config{}},         {"trtllm", TrtllmConfig{}},
           {"triton", TritonConfig{}},        {"lightllm", LightllmConfig{}},
-          {"splitwise", SplitwiseConfig{}}};
+          {"splitwise", SplitwiseConfig{}},  {"ship", ShipConfig{.pipeline_parallel_size = 3}}};
 }
 
 class LittlesLawTest : public ::testing::TestWithParam<Server> {};

@@ -122,6 +122,18 @@ TEST_F(GridGenerateTest, ThreadsGiveTheTokensAndLogitsOfOneRank) {
   }
 }
 
+// Chunks of the first prompt are in both stages at once.
+TEST_F(GridGenerateTest, SlotsOfAPipelineGiveTheTokensAndLogitsOfOneRank) {
+  Use(kLlama);
+  ASSERT_EQ(Run(Words({}, "one.ndjson")).exit_code, 0);
+  const CommandOutcome outcome = Run(Words({1, 2}, "grid.ndjson",
+                                           {"--policy", "ship", "--policy-params",
+                                            R"({"pipeline_parallel_size": 2, "fill_tokens": 3})"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  ExpectAsOneRank("grid.ndjson");
+}
+
 TEST_F(GridGenerateTest, RefusesBadGridsInOneLine) {
   Use(kLlama);
   const auto refusal = [&](const Parallelism& grid) {

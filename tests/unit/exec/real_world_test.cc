@@ -131,6 +131,8 @@ const Served kServed[] = {
     {"Sarathi", SarathiConfig{.chunk_size = 10, .max_model_len = 100}},
     {"SarathiPipeline",
      SarathiConfig{.chunk_size = 10, .max_model_len = 100, .pipeline_parallel_size = 2}},
+    {"Ship", ShipConfig{.pipeline_parallel_size = 3, .fill_tokens = 10}},
+    {"ShipPreempting", ShipConfig{.pipeline_parallel_size = 2, .fill_tokens = 64}, kTight, true},
     {"SplitFuse", SplitFuseConfig{.max_ragged_batch_size = 16, .max_ragged_sequence_count = 8}},
     {"TgiTwo", TgiV2Config{.max_batch_prefill_tokens = 40, .max_total_tokens = 100}},
     {"TgiThree", TgiV3Config{.max_batch_prefill_tokens = 16, .max_total_tokens = 100}},
