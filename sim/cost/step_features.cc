@@ -52,14 +52,17 @@ FeatureGroup GroupOf(Feature feature) {
 FeatureExtractor::FeatureExtractor(const ModelSpec& model, std::int32_t tile_tokens)
     : tile_tokens_(tile_tokens),
       window_(model.sliding_window > 0 ? model.sliding_window : kNoWindow),
-      windowed_share_(static_cast<double>(model.windowed_layers) / model.layers),
+      windowed_share_(
+          model.groups.empty() ? static_cast<double>(model.windowed_layers) / model.layers : 1),
       experts_per_token_(model.moe.experts_per_token),
       touched_experts_(ExpectedTouchedExperts(model.moe)) {
-  if (!model.groups.empty() || model.latent || model.is_mtp_module) {
+  const bool unknown = model.latent || model.recurrent || model.block_index || model.chunk > 0;
+  if (model.groups.size() > 1 || unknown || model.is_mtp_module) {
     throw InputError(
         InputError::Kind::kUsage, "cost",
-        fmt::format("layers of {} differ, have latent attention, or predict several tokens, which "
-                    "roofline and fitted costs do not know; allowed: profile, linear, constant",
+        fmt::format("layers of {} differ, have attention of another kind than over cached keys, or "
+                    "predict several tokens, which roofline and fitted costs do not know; allowed: "
+                    "profile, linear, constant",
                     model.name));
   }
   if (tile_tokens < 1) {

@@ -155,13 +155,13 @@ class StageBuilder {
 
   OperationGraph Build() && {
     if (stage_ == 0) AddEmbedding();
-    AddAttention();
+    if (model_.query_heads > 0) AddAttention();
     if (model_.moe.experts > 0) {
       AddExperts();
-    } else {
+    } else if (model_.intermediate > 0) {
       AddMlp(model_.intermediate, "");
     }
-    AddAllReduce("mlp_all_reduce", layers_);
+    if (model_.has_mlp()) AddAllReduce("mlp_all_reduce", layers_);
     if (stage_ == parallelism_.pipeline - 1) {
       AddHead();
     } else {
