@@ -118,6 +118,8 @@ Messages DefaultMessages() {
   Add<sim::LinkConfig, proto::Link>(messages);
   Add<MixedPoolConfig, proto::MixedPool>(messages);
   Add<DisaggregatedSystem, proto::Disaggregation>(messages);
+  Add<sim::FfnLinkConfig, proto::FfnLink>(messages);
+  Add<sim::FfnConfig, proto::Ffn>(messages);
   AddReplicaGroup(messages);
   Add<SystemConfig, proto::System>(messages);
   Add<ServiceGoal, proto::Slo>(messages);

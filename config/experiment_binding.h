@@ -107,6 +107,30 @@ void Bind(Archive& fields, DisaggregatedSystem& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, sim::FfnLinkConfig& config) {
+  fields.OptionalValue("bandwidth_gbps", config.bandwidth_gbps);
+  fields.OptionalValue("latency_us", config.latency_us);
+}
+
+// Before reading, the message must hold the whole hardware_spec.
+template <class Archive>
+void Bind(Archive& fields, sim::FfnConfig& config) {
+  using Placement = sim::AfdPlacement;
+  fields.Value("hardware", config.hardware);
+  fields.Nested("hardware_spec", config.hardware_spec);
+  fields.Value("devices", config.devices);
+  fields.Value("attention_groups", config.attention_groups);
+  fields.Value("micro_batches", config.micro_batches);
+  fields.template Enum<Placement>(
+      "placement", config.placement,
+      {{"POOLED", Placement::kPooled}, {"PER_LAYER", Placement::kPerLayer}});
+  fields.Nested("link", config.link);
+  fields.OptionalValue("expert_parallel", config.expert_parallel);
+  fields.Value("utilization", config.utilization);
+  fields.OptionalNested("cost", config.cost);
+}
+
+template <class Archive>
 void Bind(Archive& fields, WorldConfig& config) {
   fields.template Choice<SimulatedWorldConfig>("simulated", config);
   fields.template Choice<RealWorldConfig>("real", config);
@@ -132,6 +156,7 @@ void Bind(Archive& fields, ReplicaGroup& group) {
   fields.Nested("memory", group.memory);
   fields.Nested("policy", group.policy);
   fields.Nested("cost", group.cost);
+  fields.OptionalNested("ffn", group.ffn);
 }
 
 // Before reading, the specs must hold what `model` and `hardware` name: the message only replaces
@@ -151,6 +176,7 @@ void Bind(Archive& fields, SystemConfig& config) {
   fields.Nested("router", config.router);
   fields.OptionalNested("disaggregation", config.disaggregation);
   fields.List("replica_groups", config.groups);
+  fields.OptionalNested("ffn", config.ffn);
 }
 
 template <class Archive>

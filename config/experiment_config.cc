@@ -12,6 +12,7 @@
 #include "config/cost_file.h"
 #include "config/experiment.pb.h"
 #include "config/experiment_binding.h"
+#include "config/ffn_hardware.h"
 #include "config/field_needs.h"
 #include "config/hardware_file.h"
 #include "config/machine_defaults.h"
@@ -205,6 +206,7 @@ void ValidateAll(const ExperimentConfig& config) {
   ValidateName(config.name);
   ValidateWorkload(config);
   Validate(config.system.hardware_spec);
+  ValidateFfn(config);
   ValidateMetrics(config.metrics, config.workload.requests);
 }
 
@@ -305,6 +307,7 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
   ReadFrom(source, [&] {
     config.system.model_spec = NamedModel(message);
     config.system.hardware_spec = NamedHardware(message.system().hardware());
+    FillFfnHardware(config.system.hardware_spec, *message.mutable_system());
     if (message.system().has_server()) FillFromServer(config.system, message);
     FillShip(config.system, message);
     BindPolicy(message, config);
@@ -395,13 +398,6 @@ bool ResolvesTo(const proto::Experiment& asked, std::shared_ptr<const OwnPolicy>
   } catch (const InputError&) {
     return false;
   }
-}
-
-proto::Hardware MessageOf(HardwareSpec device) {
-  proto::Hardware message;
-  ToMessage fields(message);
-  Bind(fields, device);
-  return message;
 }
 
 std::string NumberText(const proto::Hardware& message,

@@ -63,6 +63,7 @@ void LayOver(const proto::ReplicaGroup& group, proto::Experiment& message) {
   LayOverSplit(group, system);
   if (group.has_hardware_spec())
     Overlay(group.hardware_spec(), *system.mutable_hardware_spec(), kWayOut);
+  if (group.has_ffn()) Overlay(group.ffn(), *system.mutable_ffn(), kWayOut);
   if (group.has_memory()) Overlay(group.memory(), *system.mutable_memory(), kWayOut);
   if (group.has_policy()) LayOverChoice(group.policy(), *message.mutable_policy());
   if (group.has_cost()) LayOverChoice(group.cost(), *message.mutable_cost());
@@ -149,6 +150,7 @@ void FillGroups(const proto::Experiment& asked, const std::vector<ExperimentConf
     group.memory = of_groups[i].system.memory;
     group.policy = of_groups[i].policy;
     group.cost = of_groups[i].cost;
+    group.ffn = of_groups[i].system.ffn;
     system.groups.push_back(std::move(group));
   }
   const bool separate = asked.system().has_disaggregation();
@@ -175,6 +177,7 @@ void ClearSharedByGroups(proto::Experiment& message) {
   system.clear_kv_split();
   system.clear_stages();
   system.clear_memory();
+  system.clear_ffn();
   message.clear_policy();
   message.clear_cost();
 }
@@ -190,6 +193,7 @@ ExperimentConfig ConfigOfGroup(const ExperimentConfig& config, std::size_t index
   system.hardware_spec = group.hardware_spec;
   system.parallelism = group.parallelism;
   system.memory = group.memory;
+  system.ffn = group.ffn;
   own.policy = group.policy;
   own.cost = group.cost;
   return own;

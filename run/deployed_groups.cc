@@ -78,9 +78,11 @@ void EnterResolved(const std::vector<Deployment>& groups, ExperimentConfig& conf
   for (std::size_t i = 0; i < groups.size(); ++i) {
     config.system.groups[i].policy = groups[i].config.policy;
     config.system.groups[i].cost = groups[i].config.cost;
+    config.system.groups[i].ffn = groups[i].config.system.ffn;
   }
   config.policy = groups.front().config.policy;
   config.cost = groups.front().config.cost;
+  config.system.ffn = groups.front().config.system.ffn;
   config.system.boundary = groups.front().config.system.boundary;
 }
 
@@ -162,7 +164,7 @@ EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& heade
 std::int64_t DevicesOf(const Deployment& deployment) {
   if (deployment.groups.empty()) {
     const SystemConfig& system = deployment.config.system;
-    return std::int64_t{system.replicas} * system.parallelism.devices();
+    return std::int64_t{system.replicas} * system.devices();
   }
   std::int64_t devices = 0;
   for (const Deployment& group : deployment.groups) devices += DevicesOf(group);

@@ -17,6 +17,7 @@
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
+#include "run/afd_deployment.h"
 #include "run/deployed_groups.h"
 #include "run/draft_model_spec.h"
 #include "run/own_policy.h"
@@ -220,9 +221,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   deployment.context_tokens_max = ContextTokensMax(deployment.config);
   const SystemConfig& system = config.system;
   const std::optional<ModelSpec> draft = DraftShapeOf(config);
-  deployment.capacity =
-      sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism,
-                          system.memory, draft ? &*draft : nullptr);
+  deployment.capacity = PlanCapacity(system, draft ? &*draft : nullptr);
   RequirePools(system, deployment.traits);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   RequireOneInstance(deployment.traits);
@@ -236,16 +235,22 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
                      deployment.capacity.usable_blocks);
   }
   if (!HasCosts(config.world)) return deployment;
-  sim::Resolve(deployment.config.cost, {.policy = deployment.traits,
-                                        .hardware = system.hardware_spec,
-                                        .read_profile = [&](const std::string& name) {
-                                          RequireProfile(name, system.hardware_spec);
-                                          return cache.Profile(name);
-                                        }});
+  const auto context_of = [&](const HardwareSpec& device) {
+    return sim::CostContext{.policy = deployment.traits,
+                            .hardware = device,
+                            .read_profile = [&](const std::string& name) {
+                              RequireProfile(name, device);
+                              return cache.Profile(name);
+                            }};
+  };
+  sim::Resolve(deployment.config.cost, context_of(system.hardware_spec));
+  if (system.ffn) {
+    ResolveFfnCost(config.cost, context_of(system.ffn->hardware_spec), deployment.config.system);
+  }
   const std::optional<sim::BoundaryConfig> boundary =
       ResolveBoundary(deployment.config.cost, deployment.config.system);
-  deployment.cost = cache.Cost(deployment.config.cost, system.model_spec, system.hardware_spec,
-                               system.parallelism, deployment.capacity.block_bytes);
+  deployment.cost = CostOfReplica(deployment.config.system, deployment.config.cost,
+                                  deployment.capacity.block_bytes, cache);
   AddProposer(draft, cache, deployment);
   deployment.world = {.max_model_length = deployment.context_tokens_max,
                       .named_block_size = KeyTokensOf(deployment),

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "run/afd_deployment.h"
 #include "run/deployed_groups.h"
 #include "run/record/csv_columns.h"
 #include "run/record/energy_meter.h"
@@ -21,7 +22,6 @@
 #include "run/record/run_observer.h"
 #include "run/record/slot_meter.h"
 #include "run/record/transfer_meter.h"
-#include "sim/devices/device_work.h"
 
 namespace twin::run {
 
@@ -101,20 +101,11 @@ std::optional<GroupMeter> MeterOfGroups(const Deployment& deployment) {
   return GroupMeter(groups, MetricsOf(deployment).RequestConfig());
 }
 
-// Joules of a step's work in a deployment of equal replicas.
-std::function<double(const StepTotals&, std::int64_t)> WorkJoulesOf(const SystemConfig& system) {
-  const EnergySpec energy = *system.hardware_spec.energy;
-  const sim::DeviceWorkModel model(system.model_spec, system.hardware_spec, system.parallelism);
-  return [energy, model](const StepTotals& totals, std::int64_t decode_context_tokens) {
-    return Joules(energy, model.Of(totals, decode_context_tokens));
-  };
-}
-
 MeteredDevices DevicesToMeter(const SystemConfig& system) {
   MeteredDevices devices{.replicas = system.replicas,
-                         .devices = system.parallelism.devices(),
-                         .energy = system.hardware_spec.energy,
-                         .price = system.hardware_spec.price,
+                         .devices = system.devices(),
+                         .energy = EnergyOf(system),
+                         .price = PriceOf(system),
                          .work_joules = {}};
   if (devices.energy) devices.work_joules = WorkJoulesOf(system);
   return devices;

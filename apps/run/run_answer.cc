@@ -110,9 +110,16 @@ std::string LoadText(const WorkloadConfig& workload) {
   return text;
 }
 
+std::string FfnText(const SystemConfig& system) {
+  if (!system.ffn) return "";
+  return fmt::format(" with {} x {} for the FFNs", system.ffn->devices,
+                     system.ffn->hardware_spec.name);
+}
+
 std::string DevicesText(const SystemConfig& system) {
   const std::string one =
-      fmt::format("{} x {}", system.parallelism.devices(), system.hardware_spec.name);
+      fmt::format("{} x {}{}", system.devices() - (system.ffn ? system.ffn->devices : 0),
+                  system.hardware_spec.name, FfnText(system));
   return system.replicas == 1 ? one : fmt::format("{} replicas of {}", system.replicas, one);
 }
 

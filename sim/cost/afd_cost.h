@@ -23,7 +23,7 @@
 
 namespace twin::sim {
 
-// What a replica's attention devices are.
+// The attention devices of a replica.
 struct AttentionSide {
   ModelSpec model;  // the whole model
   HardwareSpec hardware;

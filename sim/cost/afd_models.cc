@@ -15,7 +15,7 @@ namespace {
   throw InputError(InputError::Kind::kUsage, std::string("system.ffn") + field, what);
 }
 
-LayerSpec WithoutMlp(LayerSpec layer) {
+LayerSpec AttentionAlone(LayerSpec layer) {
   layer.intermediate = 0;
   layer.gated_mlp = true;
   layer.mlp_bias = false;
@@ -125,9 +125,9 @@ void ValidateSplit(const ModelSpec& model, const Parallelism& parallelism, const
 
 ModelSpec AttentionModel(const ModelSpec& model) {
   ModelSpec made = model;
-  static_cast<LayerSpec&>(made) = WithoutMlp(model);
+  static_cast<LayerSpec&>(made) = AttentionAlone(model);
   made.groups = OrderedLayers(model);
-  for (LayerGroup& group : made.groups) group.layer = WithoutMlp(group.layer);
+  for (LayerGroup& group : made.groups) group.layer = AttentionAlone(group.layer);
   made.mtp_layer.reset();
   return made;
 }
@@ -144,7 +144,7 @@ std::vector<LayerGroup> OrderedLayers(const ModelSpec& model) {
 }
 
 ModelSpec AttentionLayers(const ModelSpec& model, const LayerSpec& layer, std::int32_t layers) {
-  ModelSpec made = OfLayers(model, WithoutMlp(layer), layers);
+  ModelSpec made = OfLayers(model, AttentionAlone(layer), layers);
   made.name += ", attention";
   return made;
 }

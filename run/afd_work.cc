@@ -1,0 +1,56 @@
+#include "run/afd_work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/dtype.h"
+#include "sim/cost/afd_cost.h"
+#include "sim/cost/afd_models.h"
+
+namespace twin::run {
+
+AfdWorkModel::AfdWorkModel(const ModelSpec& model, const HardwareSpec& hardware,
+                           const Parallelism& parallelism, const sim::FfnConfig& ffn)
+    : attention_energy_(*hardware.energy),
+      ffn_energy_(*ffn.hardware_spec.energy),
+      attention_groups_(ffn.attention_groups),
+      micro_batches_(ffn.micro_batches),
+      attention_(sim::AttentionModel(model), hardware, parallelism) {
+  const double width = model.embedding_width > 0 ? model.embedding_width : model.hidden;
+  head_bytes_ =
+      model.vocab * width * static_cast<double>(ByteSize(EmbeddingFormat(model.weight_dtype)));
+  const std::int32_t devices = sim::FfnDevicesOfLayer(model, ffn);
+  for (const LayerGroup& group : sim::OrderedLayers(model)) {
+    for (const sim::FfnPart& part : sim::FfnParts(model, group.layer, ffn)) {
+      parts_.push_back({.work = sim::DeviceWorkModel(sim::FfnLayers(model, part, group.layers),
+                                                     ffn.hardware_spec, {.tensor = part.tensor}),
+                        .rows_per_token = part.rows_per_token,
+                        .devices = static_cast<double>(devices) / part.tensor});
+    }
+    const double visits =
+        sim::DevicesVisited(model, group.layer, ffn) * group.layers * model.hidden;
+    token_link_joules_ += visits * (sim::kSentBytes * attention_energy_.joules_per_link_byte +
+                                    sim::kReturnedBytes * ffn_energy_.joules_per_link_byte);
+  }
+}
+
+double AfdWorkModel::Joules(const StepTotals& totals, std::int64_t decode_context_tokens) const {
+  if (totals.tokens() == 0) return 0;
+  StepTotals all = totals;
+  all.decode_context_tokens = decode_context_tokens;
+  const auto m = static_cast<std::int32_t>(std::min<std::int64_t>(micro_batches_, totals.tokens()));
+  StepTotals share = sim::ShareOfAttention(all, attention_groups_, m);
+  share.emitting_items = (share.emitting_items + m - 1) / m;
+  sim::DeviceWork attention = attention_.Of(share, share.decode_context_tokens);
+  attention.bytes -= head_bytes_ * (1 - 1.0 / m);
+  double joules = attention_groups_ * m * sim::Joules(attention_energy_, attention);
+  const double tokens = std::ceil(static_cast<double>(totals.tokens()) / m);
+  for (const Part& part : parts_) {
+    const StepTotals rows{.decode_items =
+                              static_cast<std::int64_t>(std::ceil(tokens * part.rows_per_token))};
+    joules += m * part.devices * sim::Joules(ffn_energy_, part.work.Of(rows, 0));
+  }
+  return joules + static_cast<double>(totals.tokens()) * token_link_joules_;
+}
+
+}  // namespace twin::run
