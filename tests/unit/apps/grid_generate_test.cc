@@ -126,9 +126,9 @@ TEST_F(GridGenerateTest, ThreadsGiveTheTokensAndLogitsOfOneRank) {
 TEST_F(GridGenerateTest, SlotsOfAPipelineGiveTheTokensAndLogitsOfOneRank) {
   Use(kLlama);
   ASSERT_EQ(Run(Words({}, "one.ndjson")).exit_code, 0);
-  const CommandOutcome outcome = Run(Words({1, 2}, "grid.ndjson",
-                                           {"--policy", "ship", "--policy-params",
-                                            R"({"pipeline_parallel_size": 2, "fill_tokens": 3})"}));
+  const std::string slots = R"({"pipeline_parallel_size": 2, "fill_tokens": 3})";
+  const CommandOutcome outcome =
+      Run(Words({1, 2}, "grid.ndjson", {"--policy", "ship", "--policy-params", slots}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   ExpectAsOneRank("grid.ndjson");
