@@ -47,7 +47,7 @@ sim::KvCapacity PlanCapacity(const SystemConfig& system, const ModelSpec* draft)
   ModelSpec model = system.model_spec;
   // Equal layers have one table of blocks for all tokens, also if some of them have a window.
   if (model.groups.empty()) model.sliding_window = model.windowed_layers = 0;
-  sim::KvCapacity capacity = sim::PlanKvCapacity(sim::AttentionModel(model), system.hardware_spec,
+  sim::KvCapacity capacity = sim::PlanKvCapacity(sim::WithoutMlps(model), system.hardware_spec,
                                                  system.parallelism, system.memory, draft);
   if (!system.memory.blocks_override) MultiplyBlocks(system.ffn->attention_groups, capacity);
   return capacity;

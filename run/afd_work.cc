@@ -15,7 +15,7 @@ AfdWorkModel::AfdWorkModel(const ModelSpec& model, const HardwareSpec& hardware,
       ffn_energy_(*ffn.hardware_spec.energy),
       attention_groups_(ffn.attention_groups),
       micro_batches_(ffn.micro_batches),
-      attention_(sim::AttentionModel(model), hardware, parallelism) {
+      attention_(sim::WithoutMlps(model), hardware, parallelism) {
   const double width = model.embedding_width > 0 ? model.embedding_width : model.hidden;
   head_bytes_ =
       model.vocab * width * static_cast<double>(ByteSize(EmbeddingFormat(model.weight_dtype)));

@@ -123,7 +123,7 @@ void ValidateSplit(const ModelSpec& model, const Parallelism& parallelism, const
   }
 }
 
-ModelSpec AttentionModel(const ModelSpec& model) {
+ModelSpec WithoutMlps(const ModelSpec& model) {
   ModelSpec made = model;
   static_cast<LayerSpec&>(made) = AttentionAlone(model);
   made.groups = OrderedLayers(model);

@@ -30,7 +30,7 @@ bool IsExpertParallel(const ModelSpec& model, const FfnConfig& ffn);
 std::int32_t FfnDevicesOfLayer(const ModelSpec& model, const FfnConfig& ffn);
 
 // The model without MLPs, as every attention group holds it.
-ModelSpec AttentionModel(const ModelSpec& model);
+ModelSpec WithoutMlps(const ModelSpec& model);
 
 // Layers of one kind in order; of a model without groups, those with a window come first.
 std::vector<LayerGroup> OrderedLayers(const ModelSpec& model);

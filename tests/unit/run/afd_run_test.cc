@@ -53,7 +53,7 @@ TEST(AfdRunTest, AttentionDevicesAloneHoldTheCache) {
       Resolve(Experiment(std::string(kH100) + "ffn { devices: 4 attention_groups: 2 }"));
   const SystemConfig& system = deployment.config.system;
   const sim::KvCapacity one =
-      sim::PlanKvCapacity(sim::AttentionModel(system.model_spec), system.hardware_spec,
+      sim::PlanKvCapacity(sim::WithoutMlps(system.model_spec), system.hardware_spec,
                           system.parallelism, system.memory);
   EXPECT_EQ(deployment.capacity.usable_blocks, 2 * one.usable_blocks);
   EXPECT_EQ(deployment.engine.kv.blocks, 2 * one.usable_blocks);
