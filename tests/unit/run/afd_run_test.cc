@@ -149,7 +149,7 @@ TEST(AfdRunTest, EachMistakeIsOneLine) {
               HasSubstr("system.ffn.devices: is 1: weights of 90.19"));
   EXPECT_THAT(RefusalOf(system + "ffn { devices: 3 }"), HasSubstr("a divisor of the 8 experts"));
   EXPECT_THAT(RefusalOf(system + "ffn { devices: 4 micro_batches: 0 }"),
-              HasSubstr("system.ffn.micro_batches: is 0; allowed: at least 1"));
+              HasSubstr("system.ffn.micro_batches: must be at least 1, is 0"));
   EXPECT_THAT(RefusalOf(system + "ffn { devices: 4 }", "constant { step_s: 0.01 }"),
               HasSubstr("cost.constant: does not know the parts of a step"));
   EXPECT_THAT(RefusalOf(system + "pipeline_parallel: 2 ffn { devices: 4 }"),
