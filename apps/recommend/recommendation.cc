@@ -131,7 +131,8 @@ void RecommendSearch::Describe() {
   answer_.load = evaluator_.axis().own;
   answer_.assumptions = {
       "steps take as long as the cost model of the device says (docs/configuration.md, "
-      "ProfileCost), with the kernels of vLLM for every server",
+      "ProfileCost): kernels of SGLang and TensorRT-LLM for their own servers, of vLLM for all "
+      "others",
       "replicas stand behind a router, which sends each request to the replica with the fewest "
       "unless `set` has system.router.kind",
       "weights in fp8 or int8 change what a model answers; the quality of answers is not judged"};
