@@ -85,6 +85,7 @@ struct ModelConfig {
   std::optional<std::int32_t> quantization_bits;  // for awq and gptq
   std::optional<Int4Layout> int4;  // set for awq and gptq of 4 bits in a layout that is supported
   bool knows_formats = true;       // weight_dtype and formats are those of quantization_config
+  std::string format_problem;      // why its formats are not known, if its method is
   bool is_nested = false;          // the config was the text_config of a multi-modal model
 };
 

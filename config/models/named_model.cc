@@ -115,6 +115,11 @@ ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
   const std::optional<ModelSpec> known = FindModel(EndOf(model, 1));
   if (known && IsMissing(model)) return OfPreset(*known);
   ModelConfig config = ReadHfConfig(model);
+  if (!config.format_problem.empty() && !has_weight_dtype) {
+    throw InputError(InputError::Kind::kData, config.format_problem,
+                     "also allowed is the nearest of fp32, bf16, fp16, fp8, int8 and int4 in "
+                     "system.model_shape.weight_dtype");
+  }
   if (!config.knows_formats && !has_weight_dtype) {
     throw InputError(
         InputError::Kind::kData, model,

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "config/models/part_formats.h"
+#include "core/input_error.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -90,7 +91,13 @@ void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFiel
   model.int4 = ReadInt4Layout(quantized);
   if (model.int4) model.shape.weight_dtype = DType::kInt4;
   const auto stored_as = quantized.Object("quantization_config");
-  const auto formats = stored_as ? ReadPartFormats(*stored_as, model.shape) : std::nullopt;
+  std::optional<PartFormats> formats;
+  try {
+    if (stored_as) formats = ReadPartFormats(*stored_as, model.shape);
+  } catch (const InputError& problem) {
+    // An experiment may choose the nearest format.
+    model.format_problem = problem.what();
+  }
   model.knows_formats = model.quantization.empty() || model.int4 || formats;
   if (!formats) return;
   model.shape.weight_dtype = formats->weights;

@@ -13,7 +13,8 @@ constexpr CaseName kShipCaseNames[] = {{.name = "ship"}};
 
 // The most requests that a slot ever holds.
 std::int32_t RequestsPerSlot(const ShipConfig& config) {
-  return (config.max_num_seqs - 1) / config.pipeline_parallel_size + 1;
+  const std::int64_t others = std::int64_t{config.max_num_seqs} - 1;
+  return static_cast<std::int32_t>(others / std::max(1, config.pipeline_parallel_size) + 1);
 }
 
 }  // namespace

@@ -318,6 +318,7 @@ void ExpectComplete(const google::protobuf::Message& message, const std::string&
                                              "System.boundary",
                                              "System.disaggregation",
                                              "System.server",
+                                             "System.ffn",
                                              "System.server_asked",
                                              "Experiment.speculation",
                                              "SarathiPolicy.slack_chunking"};

@@ -96,6 +96,22 @@ TEST(NamedModelTest, QuantisedWeightsWithoutACostModelAreRefusedUntilAFormatIsGi
   std::filesystem::remove_all(folder);
 }
 
+// A format that is not modelled does not stop an experiment that chooses one.
+TEST(NamedModelTest, AFormatMayBeChosenInPlaceOfOneThatIsNotModelled) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / testing::UniqueName("named_model");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << R"({"model_type": "llama", "hidden_size": 64,
+      "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 9,
+      "max_position_embeddings": 256, "torch_dtype": "bfloat16",
+      "quantization_config": {"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"}})";
+  EXPECT_THAT([&] { ReadNamedShape(folder.string(), false); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("quant_algo 'W4A8_AWQ' is not modelled"),
+                                              HasSubstr("system.model_shape.weight_dtype"))));
+  EXPECT_EQ(ReadNamedShape(folder.string(), true).weight_dtype, DType::kBf16);
+  std::filesystem::remove_all(folder);
+}
+
 // ModelOpt writes formats beside config.json.
 TEST(NamedModelTest, FormatsInAFileOfTheirOwnAreRead) {
   const std::filesystem::path folder =
