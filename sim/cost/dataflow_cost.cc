@@ -48,7 +48,11 @@ ModelSpec ReaderOf(const ModelSpec& model, const LayerSpec& layer) {
     reader.sliding_window = window;
     reader.windowed_layers = window > 0 ? 1 : 0;
   }
+  // KindOf() has what these say.
   reader.latent.reset();
+  reader.recurrent.reset();
+  reader.block_index.reset();
+  reader.chunk = 0;
   reader.is_mtp_module = false;
   return reader;
 }
