@@ -52,9 +52,8 @@ TEST(AfdRunTest, AttentionDevicesAloneHoldTheCache) {
   const Deployment deployment =
       Resolve(Experiment(std::string(kH100) + "ffn { devices: 4 attention_groups: 2 }"));
   const SystemConfig& system = deployment.config.system;
-  const sim::KvCapacity one =
-      sim::PlanKvCapacity(sim::WithoutMlps(system.model_spec), system.hardware_spec,
-                          system.parallelism, system.memory);
+  const sim::KvCapacity one = sim::PlanKvCapacity(
+      sim::WithoutMlps(system.model_spec), system.hardware_spec, system.parallelism, system.memory);
   EXPECT_EQ(deployment.capacity.usable_blocks, 2 * one.usable_blocks);
   EXPECT_EQ(deployment.engine.kv.blocks, 2 * one.usable_blocks);
   // Attention, embedding and head of Mixtral: 1.6e9 numbers of 46.7e9.
