@@ -101,9 +101,7 @@ AfdCost::AfdCost(const AttentionSide& attention, const FfnConfig& ffn, const Cos
             .latency = LatencyOf(ffn.link, attention.hardware, ffn.hardware_spec),
             .placement = ffn.placement},
       hidden_(attention.model.hidden),
-      swap_(attention.hardware.pcie_latency_s, static_cast<double>(attention.kv_block_bytes) /
-                                                   (attention.hardware.pcie_bandwidth_bytes_per_s *
-                                                    attention.hardware.pcie_bandwidth_fraction)) {
+      swap_(attention.hardware, attention.kv_block_bytes) {
   const ModelSpec& model = attention.model;
   const CostConfig& ffn_cost = ffn.cost ? *ffn.cost : attention.cost;
   ValidateSplit(model, attention.parallelism, ffn);

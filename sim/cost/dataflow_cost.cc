@@ -32,12 +32,6 @@ const HardwareSpec& Checked(const ModelSpec& model, const HardwareSpec& hardware
   return hardware;
 }
 
-// Share of the heads that the device with the most has, times the number of devices.
-double Unevenness(std::int64_t heads, std::int64_t devices) {
-  const std::int64_t most = (heads + devices - 1) / devices;
-  return static_cast<double>(most * devices) / static_cast<double>(heads);
-}
-
 // A model of equal layers with the keys that a query of `layer` reads.
 ModelSpec ReaderOf(const ModelSpec& model, const LayerSpec& layer) {
   ModelSpec reader = model;
@@ -73,6 +67,12 @@ double ComputeFlops(const HardwareSpec& hardware) {
 
 }  // namespace
 
+double HeadsUnevenness(KvSplit split, std::int64_t heads, std::int64_t devices) {
+  if (split == KvSplit::kContext) return 1;
+  const std::int64_t most = (heads + devices - 1) / devices;
+  return static_cast<double>(most * devices) / static_cast<double>(heads);
+}
+
 std::int32_t FreeTokens(const HardwareSpec& hardware) {
   CHECK(hardware.dataflow.has_value());
   const auto bytes = static_cast<double>(ByteSize(hardware.dataflow->compute_dtype));
@@ -95,7 +95,7 @@ struct DataflowStage::Rates {
     return {weights * weight_bytes / bytes_per_s, 2 * weights / flops_per_s};
   }
   [[nodiscard]] double Uneven(std::int64_t heads) const {
-    return split == KvSplit::kContext ? 1 : Unevenness(heads, devices);
+    return HeadsUnevenness(split, heads, devices);
   }
 };
 
@@ -195,9 +195,7 @@ DataflowSeconds DataflowStage::Seconds(const StepTotals& totals) const {
 
 DataflowCost::DataflowCost(const ModelSpec& model, const HardwareSpec& hardware,
                            const Parallelism& parallelism, std::int64_t kv_block_bytes)
-    : swap_(Checked(model, hardware, parallelism).pcie_latency_s,
-            static_cast<double>(kv_block_bytes) /
-                (hardware.pcie_bandwidth_bytes_per_s * hardware.pcie_bandwidth_fraction)) {
+    : swap_(Checked(model, hardware, parallelism), kv_block_bytes) {
   std::vector<std::int32_t> firsts;  // a stage of each kind
   const auto alike = [&](std::int32_t a, std::int32_t b) {
     const auto next = [&](std::int32_t stage) {

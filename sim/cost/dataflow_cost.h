@@ -51,6 +51,9 @@ struct DataflowSeconds {
 // REQUIRES: hardware.dataflow.
 std::int32_t FreeTokens(const HardwareSpec& hardware);
 
+// The heads of the device of a stage that has most, over the mean; 1 if all have equal shares.
+double HeadsUnevenness(KvSplit split, std::int64_t heads, std::int64_t devices);
+
 // One stage of a model on a dataflow machine.
 class DataflowStage {
  public:

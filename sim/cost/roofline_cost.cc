@@ -31,9 +31,7 @@ RooflineCost::RooflineCost(const RooflineCostConfig& config, const ModelSpec& mo
                            std::int64_t kv_block_bytes)
     : config_(config),
       features_(Checked(config, model, hardware, parallelism), config.gemm_tile_tokens),
-      swap_(hardware.pcie_latency_s,
-            static_cast<double>(kv_block_bytes) /
-                (hardware.pcie_bandwidth_bytes_per_s * hardware.pcie_bandwidth_fraction)) {
+      swap_(hardware, kv_block_bytes) {
   for (std::int32_t stage = 0; stage < parallelism.pipeline; ++stage) {
     paths_.emplace_back(BuildStageGraph(model, hardware, parallelism, stage, config));
   }

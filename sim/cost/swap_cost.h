@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/hardware_spec.h"
 #include "sched/step_plan.h"
 
 namespace twin::sim {
@@ -18,6 +19,11 @@ class SwapCost {
   SwapCost() = default;
   SwapCost(double latency_s, double seconds_per_block)
       : latency_s_(latency_s), seconds_per_block_(seconds_per_block) {}
+  // Over the device's link to its host; `block_bytes` are those of one rank.
+  SwapCost(const HardwareSpec& hardware, std::int64_t block_bytes)
+      : SwapCost(hardware.pcie_latency_s,
+                 static_cast<double>(block_bytes) /
+                     (hardware.pcie_bandwidth_bytes_per_s * hardware.pcie_bandwidth_fraction)) {}
 
   [[nodiscard]] double Seconds(const StepPlan& plan) const {
     if (plan.preempted.empty() && plan.resumed.empty()) return 0.0;

@@ -11,6 +11,7 @@
 #include "core/input_error.h"
 #include "sched/cache/group_tables.h"
 #include "sched/cache/kv_limits.h"
+#include "sim/cost/dataflow_cost.h"
 #include "sim/devices/kv_grouping.h"
 
 namespace twin::sim {
@@ -254,15 +255,13 @@ void SetGroups(const ModelSpec& model, const Parallelism& parallelism, const Mem
 
 // Cached bytes of a token that the devices of a stage have to keep room for, over its bytes: the
 // device with the most heads fills up first. 1 = all have equal shares.
-double HeadsUnevenness(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage) {
-  if (parallelism.kv_split == KvSplit::kContext) return 1;
+double StageUnevenness(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage) {
   const std::int64_t devices = parallelism.StageDevices(stage);
   double worst = 1;
   for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
     if (kind.layer.query_heads == 0) continue;
     const std::int64_t heads = kind.layer.latent ? 1 : kind.layer.kv_heads;
-    const std::int64_t most = (heads + devices - 1) / devices;
-    worst = std::max(worst, static_cast<double>(most * devices) / static_cast<double>(heads));
+    worst = std::max(worst, HeadsUnevenness(parallelism.kv_split, heads, devices));
   }
   return worst;
 }
@@ -283,7 +282,7 @@ Parallelism SetShip(const ModelSpec& model, const HardwareSpec& hardware,
                                 BytesPerWeight(model.weight_dtype));
   c.activation_bytes = 0;
   c.non_framework_bytes = devices * reserve;
-  const double token = HeadsUnevenness(model, parallelism, stage) *
+  const double token = StageUnevenness(model, parallelism, stage) *
                        static_cast<double>(KvBytesPerToken(model, whole, stage));
   c.block_bytes = static_cast<std::int64_t>(config.block_size * token);
   const std::int64_t left = c.total_bytes - c.non_framework_bytes - c.weight_bytes;

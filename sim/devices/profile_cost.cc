@@ -130,9 +130,7 @@ ProfileCost::ProfileCost(const ProfileCostConfig& config, const ModelSpec& model
                          std::int64_t kv_block_bytes, StageCache* stages)
     : model_(StepModelConfigOf(config, hardware), Checked(config, model, hardware, parallelism),
              hardware, parallelism, DeviceOf(config), stages),
-      swap_(hardware.pcie_latency_s,
-            static_cast<double>(kv_block_bytes) /
-                (hardware.pcie_bandwidth_bytes_per_s * hardware.pcie_bandwidth_fraction)),
+      swap_(hardware, kv_block_bytes),
       rows_max_(MeasuredRows(DeviceOf(config).gemm)),
       prefill_context_max_(MeasuredLength(DeviceOf(config).attention, AttentionKind::kContext)),
       decode_context_max_(MeasuredLength(DeviceOf(config).attention, AttentionKind::kGeneration)) {}

@@ -143,7 +143,7 @@ void Block::GoOn(unsigned number) {
   AfterLeaving();
 }
 
-// Of the thread that came back, which is the last one that ran.
+// Ends the turn of the thread that came back, which is the last one that ran.
 void Block::AfterLeaving() {
   DeviceThread& thread = Self();
   CurrentPlace().thread = nullptr;

@@ -179,7 +179,7 @@ TEST(AfdCostTest, WeightsOfThePool) {
               ThrowsMessage<InputError>(HasSubstr("system.ffn.devices: is 1: weights of 90.19")));
 }
 
-// What remains on attention devices and what moves to the pool are the whole model.
+// Attention devices and the pool together hold the whole model.
 TEST(AfdCostTest, TheTwoSidesHoldTheModel) {
   for (const char* name : {"llama-2-7b", "mixtral-8x7b"}) {
     const ModelSpec model = ModelPreset(name);
