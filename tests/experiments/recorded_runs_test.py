@@ -4,8 +4,6 @@
 Usage: tests/experiments/recorded_runs_test.py SOURCE_DIR
 """
 import gzip
-import importlib.machinery
-import importlib.util
 import json
 import pathlib
 import sys
@@ -16,10 +14,7 @@ SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "checks/fidelity"))
 sys.dont_write_bytecode = True
 import recorded_runs  # noqa: E402 (its folder comes first)
-
-loader = importlib.machinery.SourceFileLoader("fidelity", str(SOURCE / "checks/fidelity/run"))
-fidelity = importlib.util.module_from_spec(importlib.util.spec_from_loader("fidelity", loader))
-loader.exec_module(fidelity)
+import simulated_runs  # noqa: E402
 
 RESIDENCY_RUNS = "run,max_in_flight\nslow.vanilla,13\nslow.patched,13\nfast,256\n"
 RESIDENCY = """req,tenant,in_tokens,out_tokens,intended_arrival_us,send_us,first_us,last_us,status
@@ -131,33 +126,33 @@ class ReadersTest(unittest.TestCase):
 class ArithmeticTest(unittest.TestCase):
     # Two requests: TTFT 1 and 3 s; (5 - 1) / 4 and (3 - 3) / 0; from 0 to 13 s.
     def test_measures(self):
-        found = fidelity.measures([(0.0, 1.0, 5.0, 5), (10.0, 3.0, 3.0, 1)])
+        found = simulated_runs.measures([(0.0, 1.0, 5.0, 5), (10.0, 3.0, 3.0, 1)])
         self.assertEqual(found["ttft_mean"], 2)
         self.assertEqual(found["ttft_p90"], 2.8)
         self.assertEqual(found["tpot_mean"], 1)
         self.assertAlmostEqual(found["throughput"], 2 / 13)
 
     def test_the_split_names_fit_runs(self):
-        split = fidelity.read_split()
+        split = simulated_runs.read_split()
         self.assertTrue(all(terms and metrics for _, terms, metrics in split))
         run = recorded_runs.RecordedRun("residency_h100_qwen14b", "sweep_rate.agg_2rps.vanilla",
                                         "", "", "", [], "", 1)
-        self.assertEqual(fidelity.part_of(run, "tpot_mean", split), "fit")
+        self.assertEqual(simulated_runs.part_of(run, "tpot_mean", split), "fit")
         run.name = "sweep_rate.agg_8rps.vanilla"
-        self.assertEqual(fidelity.part_of(run, "tpot_mean", split), "judge")
+        self.assertEqual(simulated_runs.part_of(run, "tpot_mean", split), "judge")
         # Only the boundary was fitted to this one.
         run.name = "sweep_rate.agg_2rps.patched"
-        self.assertEqual(fidelity.part_of(run, "ttft_p90", split), "fit")
-        self.assertEqual(fidelity.part_of(run, "tpot_mean", split), "judge")
+        self.assertEqual(simulated_runs.part_of(run, "ttft_p90", split), "fit")
+        self.assertEqual(simulated_runs.part_of(run, "tpot_mean", split), "judge")
 
     def test_the_experiment_says_what_was_recorded(self):
         run = recorded_runs.RecordedRun("s", "n", "vllm-0.15.1", "m", "g", [], "max_num_seqs: 7",
                                         5, tensor=2, cap=3, pool=4)
-        text = fidelity.experiment(run, "profile {}", "t", {}, seed=9)
+        text = simulated_runs.experiment(run, "profile {}", "t", {}, seed=9)
         for part in ('server: "vllm-0.15.1"', "blocks_override: 5", "max_in_flight: 3",
                      "prompt_pool: 4", "tensor_parallel: 2", "draw_seed: 9"):
             self.assertIn(part, text)
-        formula = fidelity.experiment(run, "profile {}", "t", {"formula": True})
+        formula = simulated_runs.experiment(run, "profile {}", "t", {"formula": True})
         self.assertNotIn("blocks_override", formula)
 
 
