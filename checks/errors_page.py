@@ -39,7 +39,8 @@ BEGIN = """# How large the errors are
 Written by `checks/errors_page.py` from tables of the repository; a test compares the two. An error
 is predicted / measured - 1, in percent: a negative one means that the prediction is too fast.
 [What is simulated](scope.md) lists the parts of a system;
-[checks/fidelity](../checks/fidelity/README.md) explains causes and known limits.
+[checks/fidelity](../checks/fidelity/README.md) explains causes and known limits;
+[checks/referee](../checks/referee/README.md) compares other simulators on the same runs.
 """
 IN_SHORT = """## In short
 
