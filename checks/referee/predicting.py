@@ -83,7 +83,8 @@ def predict_all(simulators, runs, folder, repetitions):
             record = kept(path, key)
             try:
                 if record is None:
-                    record = predicted(module, run, repetitions) | {"key": key}
+                    record = predicted(module, recordings.blind(run), repetitions)
+                    record["key"] = key
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_text(json.dumps(record))
                     print(progress + said(record), file=sys.stderr, flush=True)

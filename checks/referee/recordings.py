@@ -80,6 +80,12 @@ def read_compact(folders):
     return dict(sorted(found.items()))
 
 
+def blind(run):
+    """The run without the latencies that are to be predicted."""
+    return dataclasses.replace(run, requests=[dataclasses.replace(request, ttft=None, e2e=None)
+                                              for request in run.requests])
+
+
 def recorded_ms(run, whole_run):
     """{metric: mean in milliseconds} of the recording, with or without its start (`skip_s`)."""
     values = recorded_measures(dataclasses.replace(run, skip_s=0) if whole_run else run)

@@ -5,6 +5,7 @@ Usage: tests/experiments/referee_test.py SOURCE_DIR
 """
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,11 +28,25 @@ from prediction import NotCovered, Prediction
 CALLS = pathlib.Path(__file__).with_suffix(".calls")
 
 def predict(run):
+    if any(request.ttft or request.e2e for request in run.requests):
+        raise RuntimeError("the recorded latencies are visible")
     if run.saturated:
         raise NotCovered("saturated runs have no steady state")
     CALLS.write_text(CALLS.read_text() + "x" if CALLS.exists() else "x")
     return Prediction(50.0, 5.0, 100.0, intervals={"ttft": (40.0, 60.0), "e2e": (90.0, 210.0)},
                       fitted=("tpot",))
+'''
+
+SLOW = '''"""Sleeps over run b until there is a file `awake` beside it. Command: none."""
+import pathlib
+import time
+from prediction import Prediction
+AWAKE = pathlib.Path(__file__).with_name("awake")
+
+def predict(run):
+    while run.name == "b" and not AWAKE.exists():
+        time.sleep(0.01)
+    return Prediction(100.0, 10.0, 200.0)
 '''
 
 
@@ -88,6 +103,25 @@ class RefereeTest(unittest.TestCase):
         (self.simulators / "half.py").write_text(HALF + "# changed\n")
         self.assertEqual(self.call("--runs", "made_up").returncode, 0)
         self.assertEqual(calls.read_text(), "xxxxxx")
+
+    def test_an_interrupted_call_goes_on(self):
+        (self.simulators / "half.py").unlink()
+        (self.simulators / "slow.py").write_text(SLOW)
+        self.write_run(run_of("a"))
+        self.write_run(run_of("b"))
+        command = [sys.executable, str(REFEREE / "run"), "--simulators", str(self.simulators),
+                   "--out", str(self.folder / "out"), "--runs", "made_up", "--repetitions", "1"]
+        first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 text=True)
+        self.assertIn("[1/2]", first.stderr.readline())
+        first.send_signal(signal.SIGINT)
+        self.assertIn("the same command goes on", first.communicate()[1])
+        self.assertEqual(first.returncode, 130)
+        (self.simulators / "awake").touch()
+        second = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(second.returncode, 0, second.stderr)
+        self.assertNotIn("made_up/a:", second.stderr)
+        self.assertIn("[2/2] slow made_up/b:", second.stderr)
 
     def test_wrong_usage_is_one_line(self):
         for options, line in ((["--simulator", "none"], "referee: --simulator: found 'none'; "
