@@ -99,8 +99,8 @@ def check(options):
                   file=sys.stderr)
     left = skipped(raw, runs)
     if left:
-        print(f"referee: errors of {len(left)} runs are not recomputed: their recordings are not in "
-              "the repository; --import DIR brings them", file=sys.stderr)
+        print(f"referee: skipped: errors of {len(left)} runs, whose recordings are not in the "
+              "repository; --import DIR brings them", file=sys.stderr)
     print("\n".join(f"referee: {line}" for line in wrong)
           or f"referee: {len(raw['cells'])} cells in order; predictions of {len(own)} run repeated "
              f"with {', '.join(repeated)}")

@@ -1,4 +1,4 @@
-"""Draws absolute errors by simulator and metric: a point per run, and the mean with its interval."""
+"""Draws absolute errors by simulator and metric: a point per run, and the mean's interval."""
 import pathlib
 import sys
 

@@ -72,8 +72,8 @@ def said(record):
 
 
 def predict_all(simulators, runs, folder, repetitions):
-    """({(simulator, full name): record}, how many failed). Records are kept in the folder."""
-    records, failed, done = {}, 0, 0
+    """({(simulator, full name): record}, simulators that failed); records stay in the folder."""
+    records, failed, done = {}, set(), 0
     for name, module in simulators.items():
         for run in runs.values():
             done += 1
@@ -91,12 +91,12 @@ def predict_all(simulators, runs, folder, repetitions):
             except NotInstalled as missing:
                 print(f"referee: {name}: left out, it is not installed: {missing}",
                       file=sys.stderr)
-                failed += 1
+                failed.add(name)
                 done += sum(other.full_name > run.full_name for other in runs.values())
                 break
             except (RuntimeError, OSError, ValueError) as error:
                 print(f"referee: {name} {run.full_name}: {error}", file=sys.stderr)
-                failed += 1
+                failed.add(name)
                 continue
             records[name, run.full_name] = record
     return records, failed

@@ -56,7 +56,8 @@ def merged(raw, names, sets):
                          row["run"])
     return {name: sorted([row for row in old[name] if not (row["simulator"] in names
                                                            and row["data_set"] in sets)]
-                         + rows, key=order) for name, rows in raw.items()}
+                         + [row for row in rows if row["simulator"] in names], key=order)
+            for name, rows in raw.items()}
 
 
 def update(raw, names, sets):

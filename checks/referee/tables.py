@@ -191,7 +191,8 @@ def error_cell(row):
 
 def inside_cell(found):
     """The share of intervals that hold the recorded value, by metric."""
-    counts = [f"{row['inside']}/{row['intervals']}" for row in found if row and row["intervals"] != "0"]
+    counts = [f"{row['inside']}/{row['intervals']}" for row in found
+              if row and row["intervals"] != "0"]
     return ", ".join(counts) or "-"
 
 

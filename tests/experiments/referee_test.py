@@ -139,7 +139,8 @@ class RefereeTest(unittest.TestCase):
     def test_a_simulator_that_disagrees_with_itself_fails(self):
         (self.simulators / "half.py").write_text(
             '"""Counts. Command: none."""\nimport itertools\nfrom prediction import Prediction\n'
-            "N = itertools.count(1)\n\ndef predict(run):\n    return Prediction(next(N), 1.0, 2.0)\n")
+            "N = itertools.count(1)\n\n"
+            "def predict(run):\n    return Prediction(next(N), 1.0, 2.0)\n")
         self.write_run(run_of("calm"))
         done = self.call("--runs", "made_up")
         self.assertEqual(done.returncode, 1)
