@@ -5,6 +5,7 @@ Usage: tests/experiments/referee_test.py SOURCE_DIR
 """
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ sys.path.insert(0, str(REFEREE))
 sys.dont_write_bytecode = True
 import predicting  # noqa: E402 (its folder comes first)
 import recordings  # noqa: E402
+import report  # noqa: E402
 import simulators  # noqa: E402
 import tables  # noqa: E402
 import workload  # noqa: E402
@@ -123,6 +125,20 @@ class RefereeTest(unittest.TestCase):
         self.assertNotIn("made_up/a:", second.stderr)
         self.assertIn("[2/2] slow made_up/b:", second.stderr)
 
+    def test_rows_of_other_simulators_are_kept(self):
+        kept, old = report.expected_raw(), report.expected_raw()["costs"]
+        new = {name: [] for name in kept} | {"costs": [
+            {"simulator": "blis", "data_set": "blis16_requests", "run": "r", "cpu_s": "1",
+             "published_wall_s": ""},
+            {"simulator": "failed", "data_set": "blis16_requests", "run": "r", "cpu_s": "1",
+             "published_wall_s": ""}]}
+        found = report.merged(new, {"blis"}, {"blis16_requests"})
+        names = [row["simulator"] for row in found["costs"]]
+        self.assertEqual(names.count("blis"), 1)
+        self.assertNotIn("failed", names)
+        self.assertEqual([row for row in found["costs"] if row["simulator"] != "blis"],
+                         [row for row in old if row["simulator"] != "blis"])
+
     def test_wrong_usage_is_one_line(self):
         for options, line in ((["--simulator", "none"], "referee: --simulator: found 'none'; "
                                "allowed: half"),
@@ -174,6 +190,56 @@ class RefereeTest(unittest.TestCase):
         path.write_text(json.dumps({"key": "a", "reason": "r"}))
         self.assertEqual(predicting.kept(path, "a"), {"key": "a", "reason": "r"})
         self.assertIsNone(predicting.kept(path, "b"))
+
+
+class CheckTest(unittest.TestCase):
+    """A copy of the referee, whose tables are changed."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.checks = pathlib.Path(self.scratch.name) / "checks"
+        for folder in ("referee", "fidelity"):
+            shutil.copytree(SOURCE / "checks" / folder, self.checks / folder,
+                            ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(SOURCE / "checks/errors_page.py", self.checks)
+
+    def check(self):
+        return subprocess.run([sys.executable, str(self.checks / "referee/run"), "--check",
+                               "--simulator", "llmservingsim"], capture_output=True, text=True)
+
+    def replace(self, name, old, new):
+        path = self.checks / "referee" / name
+        text = path.read_text()
+        self.assertIn(old, text)
+        path.write_text(text.replace(old, new, 1))
+
+    def test_the_repository_is_in_order(self):
+        done = self.check()
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("repeated with llmservingsim", done.stdout)
+        self.assertIn("skipped: errors of 23 runs", done.stderr)
+
+    def test_a_changed_error_is_found_by_its_recording(self):
+        self.replace("expected/cells.csv", "judge,6815.74,-3.97", "judge,6815.74,-1.97")
+        done = self.check()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("llmservingsim lss_vllm_bench/RTXPRO6000/Llama-3.1-8B ttft: error -1.97, "
+                      "from the recording -3.97", done.stdout)
+        self.assertIn("expected/table.csv is stale", done.stdout)
+        self.assertIn("README.md is stale", done.stdout)
+
+    def test_a_changed_import_is_found(self):
+        self.replace("imported/predictions.csv", "6815.74,32.13", "6815.74,33.13")
+        done = self.check()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("imported/predictions.csv says otherwise", done.stdout)
+        self.assertIn("llmservingsim lss_vllm_bench/RTXPRO6000/Llama-3.1-8B: predicts", done.stdout)
+
+    def test_every_import_has_a_source(self):
+        names = {row["source"] for row in tables.read_csv(REFEREE / "imported/sources.csv")}
+        used = {row["source"] for row in tables.read_csv(REFEREE / "imported/predictions.csv")}
+        self.assertLessEqual(used, names)
 
 
 class TablesTest(unittest.TestCase):
