@@ -29,7 +29,7 @@ def write_config(asked, folder):
         pathlib.Path(folder, "config.json").write_text(json.dumps(asked["config"]))
 
 
-def latencies(asked, part, folder):
+def latencies(asked, load, folder):
     """latencies_at(n) of workload.settled, with each point estimated once."""
     known = {}
     experts = {"moe_tp_size": asked["tensor"], "moe_ep_size": 1} if asked["experts"] else {}
@@ -37,8 +37,8 @@ def latencies(asked, part, folder):
     def latencies_at(n):
         if n not in known:
             found = cli_estimate(folder, asked["system"], mode="agg", backend_name="vllm",
-                                 isl=round(part.prompt), osl=round(part.output), batch_size=n,
-                                 prefix=round(part.cached), tp_size=asked["tensor"], **experts)
+                                 isl=round(load.prompt), osl=round(load.output), batch_size=n,
+                                 prefix=round(load.cached), tp_size=asked["tensor"], **experts)
             known[n] = float(found.ttft), float(found.tpot)
         return known[n]
     return latencies_at
@@ -48,12 +48,9 @@ def main():
     asked = json.load(sys.stdin)
     with tempfile.TemporaryDirectory() as folder:
         write_config(asked, folder)
-        found = []
-        for fields in asked["parts"]:
-            part = workload.Part(**fields)
-            found.append((part, *workload.settled(latencies(asked, part, folder), part.rate,
-                                                  part.output, asked["most"])))
-    json.dump(workload.mean_over_parts(found), sys.stdout)
+        load = workload.Load(**asked["load"])
+        found = workload.settled(latencies(asked, load, folder), load, asked["most"])
+    json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":

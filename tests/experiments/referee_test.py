@@ -273,24 +273,22 @@ class TablesTest(unittest.TestCase):
 
 
 class WorkloadTest(unittest.TestCase):
-    def test_a_change_of_rate_splits_a_run(self):
-        arrivals = [i / 5 for i in range(3000)] + [600 + i / 10 for i in range(6000)]
-        requests = [Request(t, 20, 11, 0.1, 0.2) for t in arrivals]
-        run = RecordedRun("s", "r", "v", "m", "g", requests, "", 7, pool=100)
-        slow, fast = workload.parts(run)
-        self.assertAlmostEqual(slow.rate, 5, delta=0.01)
-        self.assertAlmostEqual(fast.rate, 10, delta=0.01)
-        self.assertAlmostEqual(slow.share, 1 / 3, delta=0.001)
-        self.assertEqual((slow.prompt, slow.cached, slow.output), (20, 16, 11))  # a block of 16
-        run.requests = requests[:3000]
-        self.assertEqual(len(workload.parts(run)), 1)
+    def test_a_load_counts_full_blocks_as_cached(self):
+        requests = [Request(t, 20, 11, 0.1, 0.2) for t in (0.0, 60.0, 60.5, 61.0)]
+        run = RecordedRun("s", "r", "v", "m", "g", requests, "", 7, pool=100, skip_s=60)
+        self.assertEqual(workload.load_of(run), workload.Load(3.0, 20, 16, 11))
+        run.pool = 0
+        self.assertEqual(workload.load_of(run).cached, 0)
 
     def test_the_load_settles_by_littles_law(self):
-        # E2E = 0 + 100 x (4 + n) ms at 2/s: n = 0.2 (4 + n), so n = 1.
-        ttft, tpot = workload.settled(lambda n: (0.0, 4.0 + n), 2.0, 101, 50)
+        # E2E = 100 x (4 + n) ms at 2/s: n = 0.2 (4 + n), so n = 1.
+        latencies = lambda n: (0.0, 4.0 + n)
+        ttft, tpot, e2e = workload.settled(latencies, workload.Load(2.0, 20, 0, 101), 50)
         self.assertAlmostEqual(tpot, 5.0, delta=0.1)
+        self.assertAlmostEqual(e2e, 100 * tpot)
         # Beyond the capacity, all places are taken.
-        self.assertEqual(workload.settled(lambda n: (0.0, 4.0 + n), 20.0, 101, 50), (0.0, 54.0))
+        self.assertEqual(workload.settled(latencies, workload.Load(20.0, 20, 0, 101), 50),
+                         (0.0, 54.0, 5400.0))
 
 
 if __name__ == "__main__":

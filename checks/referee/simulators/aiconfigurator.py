@@ -9,9 +9,9 @@ Command:
 It answers for one number of requests at a time: `aiconfigurator cli estimate --estimate-mode agg
 --backend vllm --system SYSTEM --isl P --osl O --prefix CACHED --batch-size N --tp T`. P and O are
 the run's mean lengths, CACHED the mean tokens in the prefix cache, and N the number that Little's
-law gives with the answer itself: N = rate x E2E. A run whose rate changes is answered by parts.
-Compared on the H100 runs, and worse there: a budget of the computed tokens (`--ctx-tokens`), and
-`static` with a prefill of its own (README.md).
+law gives with the answer itself: N = rate x E2E. Compared on the H100 runs, and worse there: two
+parts for a run whose rate changes, other budgets of context tokens (`--ctx-tokens`), and `static`
+with a prefill of its own (README.md).
 """
 import dataclasses
 import json
@@ -60,7 +60,11 @@ def asked_of(run):
     return {"model": NAMES.get(run.model, run.model), "config": SHAPES.get(run.model),
             "experts": run.model == "mixtral-8x7b", "system": SYSTEMS[run.gpu],
             "tensor": run.tensor, "most": int(re.search(r"max_num_seqs: (\d+)", run.policy)[1]),
-            "parts": [dataclasses.asdict(part) for part in workload.parts(run)]}
+            "load": dataclasses.asdict(workload.load_of(run))}
+
+
+def identity():
+    return POINTS.read_text() + (POINTS.parent / "workload.py").read_text()
 
 
 def predict(run):

@@ -7,6 +7,8 @@ Here: checks/referee/run --simulator blis_cmaes
 """
 import imported
 
+identity = imported.identity
+
 
 def predict(run):
     return imported.prediction("blis_cmaes", run,

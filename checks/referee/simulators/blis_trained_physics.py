@@ -8,6 +8,8 @@ the same run. Here: checks/referee/run --simulator blis_trained_physics
 """
 import imported
 
+identity = imported.identity
+
 
 def predict(run):
     return imported.prediction("blis_trained_physics", run,

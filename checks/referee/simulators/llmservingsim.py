@@ -7,6 +7,8 @@ checks/referee/run --simulator llmservingsim
 """
 import imported
 
+identity = imported.identity
+
 
 def predict(run):
     return imported.prediction("llmservingsim", run,

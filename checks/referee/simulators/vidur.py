@@ -9,6 +9,8 @@ Here: checks/referee/run --simulator vidur
 """
 import imported
 
+identity = imported.identity
+
 
 def predict(run):
     return imported.prediction("vidur", run, "nobody committed Vidur's prediction of this run")

@@ -67,6 +67,10 @@ def step_ms(run, decodes, context, prompt_tokens=0):
     return 1e-3 * (at(curves()["embedding", key], tokens) + layers * layer)
 
 
+def identity():
+    return TABLE.read_text() + (REFEREE / "workload.py").read_text()
+
+
 def predict(run):
     import workload
     from prediction import NotCovered, Prediction
@@ -75,17 +79,16 @@ def predict(run):
                          else f"the tables of {run.gpu} were not imported")
     if run.model not in MODELS:
         raise NotCovered(f"Vidur's H100 tables of {run.model} do not exist or were not imported")
-    if any(part.prompt - part.cached > 64 for part in workload.parts(run)):
+    load = workload.load_of(run)
+    if load.prompt - load.cached > 64:
         raise NotCovered("prompts that are computed need Vidur's attention table of prompts")
+    context = load.prompt + load.output / 2
+
+    def latencies_at(n):
+        decode = step_ms(run, n, context)
+        return decode / 2 + step_ms(run, n, context, load.prompt - load.cached), decode
     most = int(re.search(r"max_num_seqs: (\d+)", run.policy)[1])
-    found = []
-    for part in workload.parts(run):
-        def latencies_at(n, part=part):
-            decode = step_ms(run, n, part.prompt + part.output / 2)
-            first = step_ms(run, n, part.prompt + part.output / 2, part.prompt - part.cached)
-            return decode / 2 + first, decode
-        found.append((part, *workload.settled(latencies_at, part.rate, part.output, most)))
-    return Prediction(*workload.mean_over_parts(found))
+    return Prediction(*workload.settled(latencies_at, load, most))
 
 
 def imported_rows(folder):
