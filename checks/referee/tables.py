@@ -153,7 +153,8 @@ def worst_table(cells):
         same = lambda other: all(other[key] == cell[key] for key in ("data_set", "run", "metric"))
         others = sorted((other for other in cells if same(other) and other["simulator"] != OURS),
                         key=lambda other: abs(float(other["error_pct"])))
-        closest = f"{others[0]['simulator']} {others[0]['error_pct']}" if others else ""
+        closest = (f"{others[0]['simulator']} {signed(float(others[0]['error_pct']))}" if others
+                   else "")
         rows.append({key: cell[key] for key in ("data_set", "run", "metric", "part", "error_pct",
                                                 "inside")} | {"closest_other": closest})
     return rows

@@ -269,7 +269,7 @@ class TablesTest(unittest.TestCase):
         rows = tables.worst_table(cells)
         self.assertEqual([row["error_pct"] for row in rows][:2], ["19", "18"])
         self.assertEqual(len(rows), 10)
-        self.assertEqual((rows[0]["closest_other"], rows[1]["closest_other"]), ("c -2", ""))
+        self.assertEqual((rows[0]["closest_other"], rows[1]["closest_other"]), ("c -2.0", ""))
 
 
 class WorkloadTest(unittest.TestCase):
