@@ -16,11 +16,16 @@ struct CommandContext {
   int exit_code = 0;
 };
 
+// How the process is started in which `judge` runs a policy: the program and its first arguments.
+// Default: this program.
+void SetPolicyHostCommand(std::vector<std::string> words);
+
 void AddRunCommand(CommandParser app, CommandContext& context);
 void AddResolveCommand(CommandParser app, CommandContext& context);
 void AddSweepCommand(CommandParser app, CommandContext& context);
 void AddCapacityCommand(CommandParser app, CommandContext& context);
 void AddBoundsCommand(CommandParser app, CommandContext& context);
+void AddJudgeCommand(CommandParser app, CommandContext& context);
 void AddRecommendCommand(CommandParser app, CommandContext& context);
 void AddValidateCommand(CommandParser app, CommandContext& context);
 void AddReplayCommand(CommandParser app, CommandContext& context);

@@ -17,6 +17,12 @@ void AddBoundsCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "bounds", "TWIN_STUDIES");
 }
 
+void AddJudgeCommand(CommandParser app, CommandContext& /*context*/) {
+  AddMissingCommand(app, "judge", "TWIN_STUDIES");
+}
+
+void SetPolicyHostCommand(std::vector<std::string> /*words*/) {}
+
 void AddRecommendCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "recommend", "TWIN_STUDIES");
 }

@@ -133,6 +133,7 @@ constexpr Verb kVerbs[] = {
     {"sweep", AddSweepCommand},
     {"capacity", AddCapacityCommand},
     {"bounds", AddBoundsCommand},
+    {"judge", AddJudgeCommand},
     {"recommend", AddRecommendCommand},
     {"validate", AddValidateCommand},
     {"replay", AddReplayCommand},

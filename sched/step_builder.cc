@@ -66,6 +66,7 @@ void StepBuilder::Admit(RequestId id) {
   --census_.waiting;
   ++census_.running;
   plan_.admitted.push_back(id);
+  Log(StepCall::Kind::kAdmit, id);
 }
 
 bool StepBuilder::GrowTables(Sequence& s, std::int32_t tokens) {
@@ -75,7 +76,7 @@ bool StepBuilder::GrowTables(Sequence& s, std::int32_t tokens) {
   return true;
 }
 
-bool StepBuilder::GrowSlowly(Sequence& s, std::int32_t tokens) {
+bool StepBuilder::TakeBlocks(Sequence& s, std::int32_t tokens) {
   if (groups_ != nullptr) [[unlikely]]
     return GrowTables(s, tokens);
   const auto held = static_cast<std::size_t>(s.blocks.held());
@@ -95,7 +96,9 @@ bool StepBuilder::GrowSlowly(Sequence& s, std::int32_t tokens) {
 }
 
 bool StepBuilder::Reserve(RequestId id, std::int32_t blocks) {
-  return pool_.Reserve(sequences_[id].blocks, blocks);
+  if (!pool_.Reserve(sequences_[id].blocks, blocks)) return false;
+  Log(StepCall::Kind::kReserve, id, blocks);
+  return true;
 }
 
 void StepBuilder::Schedule(const Sequence& sequence, std::int32_t tokens,
@@ -130,6 +133,7 @@ void StepBuilder::Schedule(const Sequence& sequence, std::int32_t tokens,
   s.pending += emits ? 1 + drafts : 0;
   s.decodes |= emits;
   s.drafts = emits && traits_.assumes_drafts ? traits_.drafts_max : 0;
+  Log(StepCall::Kind::kSchedule, s.id, tokens, padded_tokens);
 }
 
 void StepBuilder::PadWithDrafts(RequestId id, std::int32_t tokens) {
@@ -149,6 +153,13 @@ std::size_t StepBuilder::ScheduleDecodes(std::span<const RequestId> ids,
   plan_.work.resize(first + count);
   plan_.totals.decode_items += static_cast<std::int64_t>(count);
   plan_.totals.emitting_items += static_cast<std::int64_t>(count);
+  if (calls_ != nullptr) [[unlikely]] {
+    calls_->calls.push_back({StepCall::Kind::kScheduleDecodes, RequestId{},
+                             static_cast<std::int32_t>(count), limits.computed_max,
+                             limits.free_blocks_min});
+    calls_->decodes.insert(calls_->decodes.end(), ids.begin(),
+                           ids.begin() + static_cast<std::ptrdiff_t>(count));
+  }
   return count;
 }
 
@@ -173,7 +184,7 @@ std::size_t StepBuilder::FillDecodes(std::span<const RequestId> ids, const Decod
       if (!kOverlaps || s.last_step == step || s.certain_to_end()) break;
     }
     if (end > s.blocks.capacity_tokens) [[unlikely]] {
-      if (!GrowSlowly(s, end)) break;
+      if (!TakeBlocks(s, end)) break;
       if (pool_.free() < limits.free_blocks_min) end_id = id + 1;
     }
     *item++ = {*id, end - 1, 1, 0, Phase::kDecode, true};
@@ -208,6 +219,7 @@ void StepBuilder::Unschedule(RequestId id) {
   const auto found = std::find_if(plan_.work.begin(), plan_.work.end(),
                                   [id](const WorkItem& item) { return item.request == id; });
   CHECK(found != plan_.work.end());
+  Log(StepCall::Kind::kUnschedule, id);
   Sequence& s = sequences_[id];
   Add(plan_.totals, *found, -1);
   const WorkItem item = *found;
@@ -258,6 +270,7 @@ void StepBuilder::PreemptByRecompute(RequestId id) {
   --census_.running;
   ++census_.waiting;
   plan_.preempted.push_back({id, Preemption::How::kRecompute});
+  Log(StepCall::Kind::kPreempt, id);
 }
 
 bool StepBuilder::SwapOut(RequestId id) {
@@ -280,6 +293,7 @@ bool StepBuilder::SwapOut(RequestId id) {
   --census_.running;
   ++census_.swapped;
   plan_.preempted.push_back({id, Preemption::How::kSwap});
+  Log(StepCall::Kind::kSwapOut, id);
   return true;
 }
 
@@ -301,6 +315,7 @@ bool StepBuilder::SwapIn(RequestId id) {
   --census_.swapped;
   ++census_.running;
   plan_.resumed.push_back(id);
+  Log(StepCall::Kind::kSwapIn, id);
   return true;
 }
 
@@ -335,6 +350,7 @@ void StepBuilder::Reject(RequestId id, RejectReason reason) {
   }
   census_.prefill_only -= s.prefill_only ? 1 : 0;
   plan_.rejected.push_back({id, reason});
+  Log(StepCall::Kind::kReject, id, static_cast<std::int32_t>(reason));
   s.state = SequenceState::kFinished;
   if (s.in_flight == 0) sequences_.Close(id);
 }
@@ -359,7 +375,7 @@ void StepBuilder::AwaitTransfer(RequestId id, std::int32_t cached_blocks, std::i
       plan_.kv.push_back({KvOperation::Kind::kAttach, id, block, BlockId::kNone});
     }
   }
-  CHECK(GrowSlowly(s, tokens));
+  CHECK(TakeBlocks(s, tokens));
   s.remote = RemoteKv::kArriving;
   ++s.in_flight;
   ++census_.arriving;
@@ -383,6 +399,7 @@ CacheHit StepBuilder::LookupPrefix(RequestId id) const {
 void StepBuilder::AttachPrefix(RequestId id, std::int32_t blocks) {
   Sequence& s = sequences_[id];
   CHECK(s.state == SequenceState::kRunning && s.computed == 0);
+  Log(StepCall::Kind::kAttachPrefix, id, blocks);
   if (groups_ != nullptr) [[unlikely]] {
     s.computed = s.blocks.capacity_tokens = groups_->Attach(id, plan_.kv);
     plan_.hits.push_back({id, s.computed});

@@ -13,6 +13,7 @@
 #include "sched/kv_editor.h"
 #include "sched/policy/policy.h"
 #include "sched/sequence.h"
+#include "sched/step_calls.h"
 #include "sched/step_plan.h"
 
 namespace twin {
@@ -63,6 +64,9 @@ class StepBuilder {
   [[nodiscard]] const StepPlan& plan() const { return plan_; }
   // The tables of sequences that have one for each KV group; nullptr if they have one in all.
   [[nodiscard]] const GroupTables* groups() const { return groups_; }
+  // From now on each call that changes something is added to `calls`, which is borrowed. Calls for
+  // drafts, padded rows, transfers, prefix trees and deferred releases are not.
+  void Record(StepCalls& calls) { calls_ = &calls; }
 
   // Moves a waiting sequence to the running state, without blocks: call Grow next, or Reserve and
   // then Grow.
@@ -167,13 +171,20 @@ class StepBuilder {
   [[nodiscard]] KvEditor blocks() { return {sequences_, pool_, plan_.kv}; }
   // Enters the full blocks of the first `tokens` tokens into the cache, under their keys.
   void PublishPrefix(const Sequence& sequence, std::int32_t tokens) {
-    PublishFull(Mutable(sequence), tokens);
+    if (!pool_.HasUnpublished(sequence.blocks, tokens)) return;
+    Log(StepCall::Kind::kPublishPrefix, sequence.id, tokens);
+    PublishBlocks(pool_, groups_, Mutable(sequence), tokens);
   }
 
  private:
   // The sequence as an element of this builder's own table, of which policies have read-only views.
   static Sequence& Mutable(const Sequence& s) { return const_cast<Sequence&>(s); }
-  [[nodiscard]] bool GrowSlowly(Sequence& s, std::int32_t tokens);
+  [[nodiscard]] bool GrowSlowly(Sequence& s, std::int32_t tokens) {
+    if (!TakeBlocks(s, tokens)) return false;
+    Log(StepCall::Kind::kGrow, s.id, tokens);
+    return true;
+  }
+  [[nodiscard]] bool TakeBlocks(Sequence& s, std::int32_t tokens);
   [[nodiscard]] bool GrowTables(Sequence& s, std::int32_t tokens);
   [[noreturn]] void RefuseItem(const Sequence& s, std::int32_t tokens) const;
   void CheckReason(const Sequence& s, RejectReason reason) const;
@@ -184,6 +195,10 @@ class StepBuilder {
     if (pool_.HasUnpublished(s.blocks, tokens)) PublishBlocks(pool_, groups_, s, tokens);
   }
   void LogRelease(RequestId id);
+  void Log(StepCall::Kind kind, RequestId id, std::int32_t a = 0, std::int32_t b = 0) {
+    if (calls_ != nullptr) [[unlikely]]
+      calls_->calls.push_back({kind, id, a, b});
+  }
 
   TimePoint now_;
   const PolicyTraits& traits_;
@@ -194,6 +209,7 @@ class StepBuilder {
   std::vector<Reservation>& reservations_;
   std::int32_t servable_tokens_;
   GroupTables* groups_;
+  StepCalls* calls_ = nullptr;
 };
 
 }  // namespace twin

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/commands.h"
 #include "apps/experiment_names.h"
 #include "apps/python/bindings.h"
 #include "apps/run_command_line.h"
@@ -38,6 +39,10 @@ int Main(std::vector<std::string> line, const nb::list& further) {
 
 void BindCommandLine(nb::module_& module) {
   module.def("main", &Main, nb::arg("command_line"), nb::arg("further"));
+  module.def(
+      "set_policy_host_command",
+      [](const std::vector<std::string>& words) { apps::SetPolicyHostCommand(words); },
+      nb::arg("words"));
   module.def(
       "set_data_folder", [](const std::string& folder) { apps::SetDataFolder(folder); },
       nb::arg("folder"));

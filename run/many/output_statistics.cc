@@ -147,13 +147,17 @@ PairedComparison ComparePaired(std::span<const double> a, std::span<const double
 }
 
 Sign SequentialSign(std::span<const double> values, double alpha) {
-  constexpr double kMixture = 10;
   constexpr std::size_t kFirstLook = 10;
   if (values.size() < kFirstLook) return Sign::kUndecided;
-  const auto n = static_cast<double>(values.size());
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  const double boundary = SampleVariance(values) * (n + kMixture) *
-                          std::log((n + kMixture) / (kMixture * alpha * alpha));
+  return SequentialSign(std::accumulate(values.begin(), values.end(), 0.0), values.size(),
+                        SampleVariance(values), alpha);
+}
+
+Sign SequentialSign(double sum, std::size_t count, double variance, double alpha) {
+  constexpr double kMixture = 10;
+  const auto n = static_cast<double>(count);
+  const double boundary =
+      variance * (n + kMixture) * std::log((n + kMixture) / (kMixture * alpha * alpha));
   if (sum * sum <= boundary || sum == 0) return Sign::kUndecided;
   return sum > 0 ? Sign::kPositive : Sign::kNegative;
 }

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "run/hostile/streak_plans.h"
 #include "run/record/plan_digest.h"
 #include "run/record/plan_text.h"
 #include "run/record/recording_world.h"
@@ -29,7 +30,6 @@
 #include "tests/support/hostile_groups.h"
 #include "tests/support/hostile_policies.h"
 #include "tests/support/hostile_run.h"
-#include "tests/support/streak_plans.h"
 
 namespace twin::testing {
 namespace {

@@ -7,12 +7,12 @@
 #include <memory>
 #include <optional>
 
+#include "run/hostile/hostile_world.h"
 #include "run/record/run_observer.h"
 #include "sched/disaggregation_config.h"
 #include "sched/engine.h"
 #include "sched/route/router.h"
 #include "tests/support/hostile_policies.h"
-#include "tests/support/hostile_world.h"
 
 namespace twin::testing {
 

@@ -8,11 +8,11 @@
 #include <unordered_set>
 #include <vector>
 
+#include "run/hostile/kv_shadow.h"
 #include "run/record/run_observer.h"
 #include "sched/engine.h"
 #include "sched/stale_tokens.h"
 #include "tests/support/hostile_policies.h"
-#include "tests/support/kv_shadow.h"
 
 namespace twin::testing {
 

@@ -22,6 +22,7 @@ def main() -> None:
     # The program handles signals itself, and ends where nobody reads its output.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    _native.set_policy_host_command([sys.executable, "-m", "twinserve"])
     code = _native.main(sys.argv, [
         ("examples", "List the experiments of the package, or copy them with traces and notebooks",
          _ended(_examples)),

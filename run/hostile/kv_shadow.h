@@ -10,10 +10,13 @@
 #include "sched/kv_transfer.h"
 #include "sched/step_plan.h"
 
-namespace twin::testing {
+namespace twin {
 
 // The content of one token of a request.
 using TokenWord = std::function<std::uint64_t(RequestId, std::int32_t position)>;
+
+// The message of an error of a shadow.
+std::string ShadowFault(RequestId id, const std::string& what);
 
 // Executes the block operations and the work of launched plans, in order, and detects
 //   - a block handed to two requests at once, other than by a prefix hit,
@@ -53,4 +56,4 @@ class KvShadow {
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> tables_;  // per request
 };
 
-}  // namespace twin::testing
+}  // namespace twin

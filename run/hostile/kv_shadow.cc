@@ -1,15 +1,12 @@
-#include "tests/support/kv_shadow.h"
+#include "run/hostile/kv_shadow.h"
 
 #include <algorithm>
 
-namespace twin::testing {
-namespace {
+namespace twin {
 
-std::string Fault(RequestId id, const std::string& what) {
+std::string ShadowFault(RequestId id, const std::string& what) {
   return "request " + std::to_string(Index(id)) + ": " + what;
 }
-
-}  // namespace
 
 KvShadow::KvShadow(std::int32_t block_size, std::int32_t blocks, std::int32_t host_blocks)
     : block_size_(static_cast<std::size_t>(block_size)),
@@ -63,7 +60,7 @@ std::string KvShadow::BeginReceiving(const KvTransfer& transfer) {
   for (const BlockId id : transfer.target) {
     const std::size_t block = Index(id);
     if (receiving_.at(block) >= 0 || sending_[block] > 0) {
-      return Fault(transfer.request, "receives in a block of another transfer");
+      return ShadowFault(transfer.request, "receives in a block of another transfer");
     }
     receiving_[block] = Index(transfer.request);
   }
@@ -80,7 +77,7 @@ std::string KvShadow::EndTransfer(const KvTransfer& transfer, KvShadow& target,
     const std::size_t to = Index(transfer.target[at / block_size_]);
     const std::uint64_t content = device_[from][at % block_size_];
     if (content != word(transfer.request, i)) {
-      return Fault(transfer.request, "sends another token's keys");
+      return ShadowFault(transfer.request, "sends another token's keys");
     }
     target.device_[to][at % block_size_] = content;
   }
@@ -97,9 +94,10 @@ std::string KvShadow::Apply(const KvOperation& operation) {
       [[fallthrough]];
     case KvOperation::Kind::kAllocate:
       if (holders_.at(block) != 0) {
-        return Fault(operation.request, "block " + std::to_string(block) + " is not free");
+        return ShadowFault(operation.request, "block " + std::to_string(block) + " is not free");
       }
-      if (sending_[block] > 0) return Fault(operation.request, "took a block that is being sent");
+      if (sending_[block] > 0)
+        return ShadowFault(operation.request, "took a block that is being sent");
       [[fallthrough]];
     case KvOperation::Kind::kAttach:
       ++holders_.at(block);
@@ -107,9 +105,10 @@ std::string KvShadow::Apply(const KvOperation& operation) {
       return {};
     case KvOperation::Kind::kReplace: {
       const auto place = std::find(table.begin(), table.end(), other);
-      if (place == table.end()) return Fault(operation.request, "replaced a block not its own");
+      if (place == table.end())
+        return ShadowFault(operation.request, "replaced a block not its own");
       if (device_.at(block) != device_.at(other)) {
-        return Fault(operation.request, "replaced a block by one of other content");
+        return ShadowFault(operation.request, "replaced a block by one of other content");
       }
       --holders_.at(other);
       ++holders_.at(block);
@@ -122,7 +121,7 @@ std::string KvShadow::Apply(const KvOperation& operation) {
       return {};
     case KvOperation::Kind::kSwapOut:
       if (table.empty() || table.front() != block) {
-        return Fault(operation.request, "swapped out of order");
+        return ShadowFault(operation.request, "swapped out of order");
       }
       host_.at(other) = device_.at(block);
       --holders_[block];
@@ -132,7 +131,7 @@ std::string KvShadow::Apply(const KvOperation& operation) {
     case KvOperation::Kind::kAttachIn:
     case KvOperation::Kind::kSkipIn:
     case KvOperation::Kind::kDropFrom:
-      return Fault(operation.request, "an operation for requests with several tables");
+      return ShadowFault(operation.request, "an operation for requests with several tables");
   }
   return "an unknown operation";
 }
@@ -140,7 +139,7 @@ std::string KvShadow::Apply(const KvOperation& operation) {
 std::string KvShadow::Write(const WorkItem& item, const TokenWord& word) {
   const std::vector<std::size_t>& table = tables_[Index(item.request)];
   const auto end = static_cast<std::size_t>(item.start + item.tokens);
-  if (end > table.size() * block_size_) return Fault(item.request, "work beyond its blocks");
+  if (end > table.size() * block_size_) return ShadowFault(item.request, "work beyond its blocks");
   for (auto i = static_cast<std::size_t>(item.start); i < end; ++i) {
     device_[table[i / block_size_]][i % block_size_] =
         word(item.request, static_cast<std::int32_t>(i));
@@ -154,10 +153,11 @@ std::string KvShadow::Read(const WorkItem& item, const TokenWord& word) {
   for (std::size_t i = 0; i < end; ++i) {
     if (device_[table[i / block_size_]][i % block_size_] !=
         word(item.request, static_cast<std::int32_t>(i))) {
-      return Fault(item.request, "position " + std::to_string(i) + " holds another token's keys");
+      return ShadowFault(item.request,
+                         "position " + std::to_string(i) + " holds another token's keys");
     }
   }
   return {};
 }
 
-}  // namespace twin::testing
+}  // namespace twin

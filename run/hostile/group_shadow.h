@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "core/kv_groups.h"
+#include "run/hostile/kv_shadow.h"
 #include "sched/step_plan.h"
-#include "tests/support/kv_shadow.h"
 
-namespace twin::testing {
+namespace twin {
 
 // As KvShadow. Blocks of attention groups hold a word per token; a block of a state group holds
 // one word, for all tokens that the state has taken in. Detects
@@ -44,4 +44,4 @@ class GroupShadow {
   std::unordered_map<std::uint32_t, std::vector<Table>> tables_;
 };
 
-}  // namespace twin::testing
+}  // namespace twin

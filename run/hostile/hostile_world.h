@@ -9,12 +9,12 @@
 
 #include "core/random.h"
 #include "core/ring_queue.h"
+#include "run/hostile/group_shadow.h"
+#include "run/hostile/kv_shadow.h"
 #include "sched/stale_tokens.h"
 #include "sched/world.h"
-#include "tests/support/group_shadow.h"
-#include "tests/support/kv_shadow.h"
 
-namespace twin::testing {
+namespace twin {
 
 struct HostileOptions {
   std::uint64_t seed = 0;
@@ -169,4 +169,4 @@ class HostileWorld final : public World {
   std::deque<std::vector<BlockFilled>> filled_;
 };
 
-}  // namespace twin::testing
+}  // namespace twin

@@ -1,13 +1,13 @@
-#include "tests/support/hostile_world.h"
+#include "run/hostile/hostile_world.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
 #include "core/hash.h"
-#include "tests/support/streak_plans.h"
+#include "run/hostile/streak_plans.h"
 
-namespace twin::testing {
+namespace twin {
 namespace {
 
 // The totals of a plan, summed up from its work.
@@ -439,4 +439,4 @@ void HostileWorld::Fail(const std::string& what) {
   if (fault_.empty()) fault_ = what;
 }
 
-}  // namespace twin::testing
+}  // namespace twin

@@ -1,15 +1,11 @@
-#include "tests/support/group_shadow.h"
+#include "run/hostile/group_shadow.h"
 
 #include <algorithm>
 
 #include "core/hash.h"
 
-namespace twin::testing {
+namespace twin {
 namespace {
-
-std::string Fault(RequestId id, const std::string& what) {
-  return "request " + std::to_string(Index(id)) + ": " + what;
-}
 
 std::uint64_t StateWord(RequestId id, std::int32_t tokens, const TokenWord& word) {
   std::uint64_t state = 0;
@@ -76,7 +72,7 @@ std::string GroupShadow::Apply(const KvOperation& operation) {
       return {};
     case Kind::kAllocateIn:
       if (holders_.at(Index(operation.block)) != 0) {
-        return Fault(operation.request, "block " + std::to_string(block) + " is not free");
+        return ShadowFault(operation.request, "block " + std::to_string(block) + " is not free");
       }
       [[fallthrough]];
     case Kind::kAttachIn:
@@ -85,13 +81,13 @@ std::string GroupShadow::Apply(const KvOperation& operation) {
       return {};
     case Kind::kDropFrom: {
       const auto place = std::ranges::find(table, block);
-      if (place == table.end()) return Fault(operation.request, "drops a block not its own");
+      if (place == table.end()) return ShadowFault(operation.request, "drops a block not its own");
       --holders_.at(Index(operation.block));
       *place = kNoBlock;
       return {};
     }
     default:
-      return Fault(operation.request, "an operation for requests with one table");
+      return ShadowFault(operation.request, "an operation for requests with one table");
   }
 }
 
@@ -112,9 +108,9 @@ std::string GroupShadow::BeginStates(const WorkItem& item, const TokenWord& word
   for (std::size_t g = 0; g < groups_.groups.size(); ++g) {
     if (groups_.groups[g].kind != KvGroupKind::kState) continue;
     const std::int32_t block = StateBlock(item.request, g, item.start);
-    if (block == kNoBlock) return Fault(item.request, "no state to begin from");
+    if (block == kNoBlock) return ShadowFault(item.request, "no state to begin from");
     if (device_[static_cast<std::size_t>(block)][0] != StateWord(item.request, item.start, word)) {
-      return Fault(item.request, "begins from another state");
+      return ShadowFault(item.request, "begins from another state");
     }
   }
   return {};
@@ -126,13 +122,13 @@ std::string GroupShadow::Write(const WorkItem& item, const TokenWord& word) {
     const KvGroup& group = groups_.groups[g];
     if (group.kind == KvGroupKind::kState) {
       const std::int32_t block = StateBlock(item.request, g, end);
-      if (block == kNoBlock) return Fault(item.request, "no block for its state");
+      if (block == kNoBlock) return ShadowFault(item.request, "no block for its state");
       device_[static_cast<std::size_t>(block)][0] = StateWord(item.request, end, word);
       continue;
     }
     for (std::int32_t i = item.start; i < end; ++i) {
       const std::int32_t block = BlockAt(item.request, g, i / group.block_size);
-      if (block == kNoBlock) return Fault(item.request, "work beyond its blocks");
+      if (block == kNoBlock) return ShadowFault(item.request, "work beyond its blocks");
       device_[static_cast<std::size_t>(block)][static_cast<std::size_t>(i % group.block_size)] =
           word(item.request, i);
     }
@@ -148,14 +144,14 @@ std::string GroupShadow::Read(const WorkItem& item, const TokenWord& word) {
       const std::int32_t block = BlockAt(item.request, g, i / group.block_size);
       const std::string position =
           "position " + std::to_string(i) + " of group " + std::to_string(g);
-      if (block == kNoBlock) return Fault(item.request, position + " has no block");
+      if (block == kNoBlock) return ShadowFault(item.request, position + " has no block");
       const auto& slots = device_[static_cast<std::size_t>(block)];
       if (slots[static_cast<std::size_t>(i % group.block_size)] != word(item.request, i)) {
-        return Fault(item.request, position + " holds another token's keys");
+        return ShadowFault(item.request, position + " holds another token's keys");
       }
     }
   }
   return {};
 }
 
-}  // namespace twin::testing
+}  // namespace twin

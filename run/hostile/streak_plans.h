@@ -7,7 +7,7 @@
 
 #include "sched/streak_part.h"
 
-namespace twin::testing {
+namespace twin {
 
 // Appends the plan of each step that is launched in the part. REQUIRES: the plan before them is the
 // last one of `plans`.
@@ -28,4 +28,4 @@ inline void AppendPlans(const StreakPart& part, std::vector<StepPlan>& plans) {
   }
 }
 
-}  // namespace twin::testing
+}  // namespace twin

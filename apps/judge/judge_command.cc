@@ -1,0 +1,325 @@
+// twinserve judge: judges scheduling policies that nobody has read.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/bounds/gap_to_bound.h"
+#include "apps/commands.h"
+#include "apps/experiment_names.h"
+#include "apps/judge/judged_set.h"
+#include "apps/judge/verdict_json.h"
+#include "apps/options.h"
+#include "apps/terminal_control.h"
+#include "core/hash.h"
+#include "core/input_error.h"
+#include "run/judge/host_loop.h"
+#include "run/judge/judge.h"
+#include "run/judge/sandbox.h"
+
+namespace twin::apps {
+namespace {
+
+// Pairs of a quick look, at the highest load of each of so many workloads.
+constexpr std::size_t kQuickCells = 3;
+constexpr double kQuickLoadMin = 1.5;
+// Time of planning that a policy in C++ may take in 99 % of its steps; one in Python: JudgeOptions.
+constexpr double kLibraryPlanningUs = 50;
+
+struct JudgeArguments {
+  std::vector<std::string> policies;
+  std::string set = "judge";
+  std::vector<std::string> experiments;
+  std::vector<std::string> assignments;
+  std::vector<std::string> against;
+  std::int64_t seed = -1;  // not given
+  std::uint64_t submission = 1;
+  std::int32_t cells = 2;
+  std::int32_t rounds = 4;
+  std::int32_t rounds_max = 6;
+  std::int32_t hostile_worlds = 1000;
+  double confidence = 0.97;
+  std::string metric;
+  std::string format = "json";
+  bool quick = false;
+  bool host = false;
+};
+
+// Orders of the default policy that policies are compared with, and what --set makes of them.
+struct KnownReference {
+  const char* name;
+  std::vector<std::string> changes;
+};
+const std::vector<KnownReference>& KnownReferences() {
+  static const std::vector<KnownReference> known{
+      {"default", {}},
+      {"shortest_prompt", {"policy.vllm_v1.order.kind=sjf", "policy.vllm_v1.order.size=prompt"}},
+      {"sjf_predicted", {"policy.vllm_v1.order.kind=sjf"}},
+      {"srpt_predicted", {"policy.vllm_v1.order.kind=srpt"}}};
+  return known;
+}
+
+run::JudgedReference ReferenceOf(const std::string& asked) {
+  if (asked.find('=') != std::string::npos) return {asked, {asked}};
+  std::vector<std::string> names;
+  for (const KnownReference& known : KnownReferences()) {
+    if (asked == known.name) return {asked, known.changes};
+    names.emplace_back(known.name);
+  }
+  throw InputError(InputError::Kind::kUsage, "judge --against",
+                   fmt::format("is {}; allowed: {}, or a change such as --set takes", asked,
+                               fmt::join(names, ", ")));
+}
+
+// The default policy is always the first: the gates compare with it.
+std::vector<run::JudgedReference> ReferencesOf(const JudgeArguments& arguments) {
+  std::vector<run::JudgedReference> references{ReferenceOf("default")};
+  const std::vector<std::string> asked = arguments.against.empty() && arguments.experiments.empty()
+                                             ? std::vector<std::string>{"srpt_predicted"}
+                                             : arguments.against;
+  for (const std::string& name : asked) {
+    if (name != "default" && !arguments.quick) references.push_back(ReferenceOf(name));
+  }
+  return references;
+}
+
+std::filesystem::path FolderOf(const std::string& set) {
+  if (set.find('/') != std::string::npos || std::filesystem::is_directory(set)) return set;
+  if (set != "search" && set != "judge") {
+    throw InputError(InputError::Kind::kUsage, "judge --on",
+                     fmt::format("is {}; allowed: search, judge, or a folder", set));
+  }
+  return ExperimentFile("policy_search/" + set + "/chat").parent_path();
+}
+
+std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint64_t seed) {
+  std::vector<run::JudgedCell> cells;
+  if (!arguments.experiments.empty()) {
+    for (const std::string& asked : arguments.experiments) {
+      const std::filesystem::path file = ExperimentFile(asked);
+      cells.push_back({file.stem().string(), "as given", 1, ExperimentTemplate(file)});
+    }
+  } else if (arguments.quick) {
+    // The same cells for every policy: a search compares their scores.
+    cells = DrawCells(ReadJudgedSet(FolderOf(arguments.set)), 1, kQuickLoadMin, 0);
+    cells.erase(cells.begin() + static_cast<std::ptrdiff_t>(std::min(cells.size(), kQuickCells)),
+                cells.end());
+  } else {
+    cells = DrawCells(ReadJudgedSet(FolderOf(arguments.set)),
+                      static_cast<std::size_t>(arguments.cells), 0, seed);
+  }
+  for (run::JudgedCell& cell : cells) {
+    cell.experiment.Change(arguments.assignments, std::filesystem::current_path());
+  }
+  return cells;
+}
+
+// Only some cost models have bounds.
+std::optional<double> MeanE2eFloor(const run::Deployment& deployment) {
+  run::RunControl control;
+  try {
+    return run::MeasureGapToBound(deployment, control).floor.mean_e2el_s;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
+                            std::size_t number) {
+  run::JudgeOptions options;
+  options.secret = seed;
+  options.submission = arguments.submission + number;
+  options.confidence = arguments.confidence;
+  options.rounds = arguments.rounds;
+  options.rounds_max = std::max(arguments.rounds, arguments.rounds_max);
+  options.hostile_worlds = arguments.hostile_worlds;
+  options.metric = arguments.metric;
+  options.mean_e2e_floor_s = MeanE2eFloor;
+#if defined(__SANITIZE_ADDRESS__)
+  options.host.limits.memory_bytes =
+      0;  // the sanitizer's own memory has addresses beyond any limit
+  options.host.limits.cpu_seconds = 300;
+  options.host.patience_s = 120;
+#endif
+  if (!arguments.quick) return options;
+  options.rounds = options.rounds_max = 1;
+  options.hostile_worlds = 0;
+  options.repeats = false;
+  options.mean_e2e_floor_s = nullptr;
+  return options;
+}
+
+double CpuSeconds() {
+  double seconds = 0;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage use{};
+    getrusage(who, &use);
+    for (const timeval& time : {use.ru_utime, use.ru_stime}) {
+      seconds += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    }
+  }
+  return seconds;
+}
+
+// The file with a policy that was asked for; nullopt for a policy of the registry.
+std::optional<PolicyFile> FileOf(const std::string& asked) {
+  const std::size_t colon = asked.rfind(':');
+  std::string path = asked.substr(0, colon);
+  const bool has_class = colon != std::string::npos && path.ends_with(".py");
+  if (!has_class) path = asked;
+  if (!path.ends_with(".py") && !path.ends_with(".so")) return std::nullopt;
+  PolicyFile file;
+  file.path = std::filesystem::absolute(path).string();
+  if (has_class) file.class_name = asked.substr(colon + 1);
+  return file;
+}
+
+std::string HashOfFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return HexText(HashText(std::string(std::istreambuf_iterator<char>(in), {})));
+}
+
+void JudgeOne(const JudgeArguments& arguments, const std::string& asked, std::size_t number,
+              std::uint64_t seed, CommandContext& context) {
+  const double begin = CpuSeconds();
+  TerminalControl control;
+  run::JudgeOptions options = OptionsOf(arguments, seed, number);
+  const std::vector<run::JudgedCell> cells = CellsOf(arguments, MixWords(seed, options.submission));
+  const std::vector<run::JudgedReference> references = ReferencesOf(arguments);
+  VerdictHeader header{.policy = asked,
+                       .file = "",
+                       .file_hash = "",
+                       .language = "registry",
+                       .set = arguments.experiments.empty() ? arguments.set : "experiments",
+                       .set_hash = HexText(HashOf(cells)),
+                       .seed = seed,
+                       .submission = options.submission,
+                       .confidence = arguments.confidence,
+                       .cpu_s = 0};
+  run::Verdict verdict;
+  if (const std::optional<PolicyFile> file = FileOf(asked)) {
+    header.policy = NameOf(*file);
+    header.file = asked;
+    header.file_hash = HashOfFile(file->path);
+    header.language = file->path.ends_with(".py") ? "python" : "c++";
+    if (header.language == "c++") options.planning_allowed_us = kLibraryPlanningUs;
+    verdict = run::Judge(*file, cells, references, options, control);
+  } else {
+    const auto order = std::ranges::find(KnownReferences(), asked, &KnownReference::name);
+    const std::vector<std::string> changes =
+        order != KnownReferences().end() ? order->changes : std::vector{PolicyChange(asked)};
+    verdict = run::Judge(changes, cells, references, options, control);
+  }
+  header.cpu_s = CpuSeconds() - begin;
+  if (arguments.format == "json") {
+    std::cout << VerdictJson(header, verdict).dump() << '\n' << std::flush;
+  } else {
+    PrintVerdict(std::cout, header, verdict);
+  }
+  if (verdict.failure || verdict.interrupted) context.exit_code = 1;
+}
+
+void JudgeAll(const JudgeArguments& arguments, CommandContext& context) {
+  if (arguments.host) {
+    run::HostPolicy(run::kSandboxIn, run::kSandboxOut);
+    return;
+  }
+  if (arguments.policies.empty()) {
+    throw InputError(
+        InputError::Kind::kUsage, "judge",
+        "POLICY is missing; allowed: a file of Python (fair.py:Fair), a shared library "
+        "(.so), or the name of a policy");
+  }
+  std::uint64_t seed = 0;
+  if (arguments.seed >= 0) {
+    seed = static_cast<std::uint64_t>(arguments.seed);
+  } else {
+    std::random_device device;
+    seed = (std::uint64_t{device()} << 31 | device()) >> 11;
+  }
+  for (std::size_t i = 0; i < arguments.policies.size(); ++i) {
+    JudgeOne(arguments, arguments.policies[i], i, seed, context);
+  }
+}
+
+}  // namespace
+
+void SetPolicyHostCommand(std::vector<std::string> words) {
+  const std::string program = words.front();
+  words.insert(words.end(), {"judge", "--host"});
+  run::SetHostCommand({program, std::move(words)});
+}
+
+void AddJudgeCommand(CommandParser app, CommandContext& context) {
+  auto arguments = std::make_shared<JudgeArguments>();
+  CommandParser command = app.AddCommand(
+      "judge",
+      "Judge scheduling policies that nobody has read: gates, and a score with confidence");
+  command.AddOption(
+      "POLICY", arguments->policies,
+      "Files of Python (fair.py or fair.py:Fair), shared libraries (.so), or policies "
+      "of twinserve; the k-th one counts as a further submission");
+  command.AddOption("--on", arguments->set,
+                    "Workloads: judge, search, or a folder of one's own (default: judge)");
+  command.AddOption("--experiment", arguments->experiments,
+                    "Judge on these experiments, with their own policy as the default, in place of "
+                    "--on");
+  AddOverrideOptions(command, arguments->assignments);
+  command.AddOption("--against", arguments->against,
+                    "Also compare with default, shortest_prompt, sjf_predicted, srpt_predicted, or "
+                    "the default policy after a change (default: srpt_predicted)");
+  command.AddOption(
+      "--metric", arguments->metric,
+      "Score by this key of summary.json alone; the gates stay (default: latencies of "
+      "all offered requests, docs/judge.md)");
+  command
+      .AddOption("--seed", arguments->seed,
+                 "Secret from which all seeds follow (default: drawn, and printed afterwards)")
+      .InRange(std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
+  command
+      .AddOption("--submission", arguments->submission,
+                 "This is the k-th policy with this secret: it must be better by more (default: 1)")
+      .InRange(std::int64_t{1}, std::int64_t{1'000'000});
+  command
+      .AddOption("--cells", arguments->cells,
+                 "Pairs of system and load for each workload, of 6 (default: 2)")
+      .InRange(1, 6);
+  command.AddOption("--rounds", arguments->rounds, "Pairs of runs for each of them (default: 4)")
+      .InRange(1, 1000);
+  command
+      .AddOption("--rounds-max", arguments->rounds_max,
+                 "The same while a comparison is undecided (default: 6)")
+      .InRange(1, 1000);
+  command.AddOption("--confidence", arguments->confidence, "Of \"better\" (default: 0.97)")
+      .InRange(0.5, 0.9999);
+  command
+      .AddOption("--hostile", arguments->hostile_worlds,
+                 "Small worlds in which everything goes wrong (default: 1000)")
+      .InRange(0, 1'000'000);
+  command.AddFlag("--quick", arguments->quick,
+                  "3 pairs, and only the gates that they need: for the steps of a search");
+  command.AddOption("--format", arguments->format, "What to print (default: json)")
+      .OneOf({"json", "table"});
+  command
+      .AddFlag(
+          "--host", [arguments] { arguments->host = true; },
+          "Host a policy for a judge that starts this process")
+      .Group("");
+  command.Footer("Exit codes: 0 every policy is valid; 1 one is invalid; 2 wrong usage.");
+  command.OnCall([arguments, &context] { JudgeAll(*arguments, context); });
+}
+
+}  // namespace twin::apps

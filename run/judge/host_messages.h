@@ -1,0 +1,68 @@
+// What the judge and the process of a policy say to each other.
+//
+// The process holds an engine of its own with the policy. The judge passes on what happened and
+// asks for a plan; the answer is the list of the policy's calls, which the judge's engine repeats
+// and checks. So nothing crosses but what a scheduler may know: no true length, no seed, no path.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/policy_file.h"
+#include "core/time.h"
+#include "run/judge/message_pipe.h"
+#include "sched/policy/policy.h"
+#include "sched/step_calls.h"
+
+namespace twin::run {
+
+enum class HostMessage : std::uint8_t {
+  // To the process.
+  kLoad,   // PutFile
+  kBegin,  // bool: in a process of its own; KvPoolConfig
+  kPlan,   // now, then events up to the end
+  kEnd,
+  // From the process.
+  kTraits,   // name, PutTraits
+  kReady,    // answers kBegin and kEnd
+  kPlanned,  // PutAnswer
+  kFailure,  // FailureKind, text
+};
+
+// Kinds of events behind kPlan. The other events of event.h do not reach an engine alone.
+enum class HostEvent : std::uint8_t { kStepFinished, kCancelled, kArrived };
+
+enum class FailureKind : std::uint8_t {
+  kRefused,    // the file holds no policy that can be loaded
+  kException,  // the policy failed
+  kInvariant,  // a plan breaks an invariant
+  kEnded,      // its process ended, hangs, or sends no message
+};
+
+// What an answer to kPlan says beside the calls.
+struct PlanAnswer {
+  bool has_plan = false;
+  std::int64_t wake_at = Nanoseconds(kTimeNever);
+  std::int64_t planning_ns = 0;  // time that the engine and the policy took
+  std::int32_t free_blocks = 0;  // after the plan; both engines must agree
+};
+
+void PutFile(MessageWriter& writer, const PolicyFile& file);
+PolicyFile GetFile(MessageReader& reader);
+
+// Throws InputError (usage) if the policy needs what the judge cannot follow: drafts, padded
+// batches, a prefix tree of its own, deferred releases, keys and values of other replicas.
+void PutTraits(MessageWriter& writer, const PolicyTraits& traits);
+
+// Traits whose texts lie in `names`, which must outlive them.
+struct TraitNames {
+  std::string name;
+  std::string memory_rule;
+  std::string step_engine;
+};
+PolicyTraits GetTraits(MessageReader& reader, TraitNames& names);
+
+void PutCalls(MessageWriter& writer, const StepCalls& calls);
+void GetCalls(MessageReader& reader, StepCalls& calls);
+
+}  // namespace twin::run

@@ -1,0 +1,289 @@
+#include "run/judge/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "core/hash.h"
+#include "core/input_error.h"
+#include "run/cost_cache.h"
+#include "run/judge/hostile_gate.h"
+#include "run/judge/judged_run.h"
+#include "run/judge/planning_charge.h"
+#include "sched/invariant.h"
+
+namespace twin::run {
+namespace {
+
+// Thrown by a gate to end the judging.
+struct Refusal {
+  GateFailure failure;
+};
+
+std::string GateOf(FailureKind kind, const char* otherwise) {
+  return kind == FailureKind::kRefused ? "G0" : kind == FailureKind::kInvariant ? "G1" : otherwise;
+}
+
+// Seeds that nobody can guess without the secret. Fits every field that takes a seed.
+std::uint64_t SeedOf(const JudgeOptions& options, std::uint64_t cell, std::uint64_t round) {
+  const std::uint64_t campaign = MixWords(options.secret, options.submission);
+  return MixWords(MixWords(campaign, cell + 1), round + 1) & 0x7FFFFFFF;
+}
+
+double Quantile(std::vector<float> values, double p) {
+  if (values.empty()) return 0;
+  const auto rank = static_cast<std::ptrdiff_t>(p * static_cast<double>(values.size() - 1));
+  std::ranges::nth_element(values, values.begin() + rank);
+  return values[static_cast<std::size_t>(rank)];
+}
+
+// The candidate and the references on the cells of one submission.
+class Court {
+ public:
+  // `host`: null for a candidate that is named by `changes`.
+  Court(PolicyHost* host, std::vector<std::string> changes, const std::vector<JudgedCell>& cells,
+        const std::vector<JudgedReference>& references, const JudgeOptions& options,
+        RunControl& control)
+      : host_(host),
+        changes_(std::move(changes)),
+        cells_(cells),
+        references_(references),
+        options_(options),
+        control_(control),
+        scores_(references.size(), PairedScore(cells.size())),
+        looks_(cells.size()) {}
+
+  Verdict Judge() {
+    CheckLimits();
+    if (options_.repeats) CheckRepeats();
+    std::int32_t round = 0;
+    for (; round < options_.rounds && !stopped_; ++round) JudgeRound(round, options_.rounds);
+    Require(classes_.Check());
+    for (; round < options_.rounds_max && !stopped_ && Undecided(); ++round) {
+      JudgeRound(round, options_.rounds_max);
+    }
+    Require(classes_.Check());
+    Verdict verdict = Finish();
+    if (host_ != nullptr && !stopped_) ChargePlanning(verdict);
+    control_.OnProgressEnd();
+    return verdict;
+  }
+
+ private:
+  static void Require(std::optional<GateFailure> failure) {
+    if (failure) throw Refusal{std::move(*failure)};
+  }
+
+  [[nodiscard]] double Alpha() const {
+    return ErrorOfSubmission(1 - options_.confidence, options_.submission, references_.size());
+  }
+  [[nodiscard]] bool Undecided() const {
+    return std::ranges::any_of(scores_, [this](const PairedScore& score) {
+      return score.Decide(Alpha()) == Sign::kUndecided;
+    });
+  }
+
+  [[nodiscard]] Deployment DeploymentOf(const JudgedCell& cell, std::vector<std::string> changes,
+                                        std::uint64_t seed, bool is_candidate) {
+    ExperimentTemplate experiment = cell.experiment;
+    const std::filesystem::path here = std::filesystem::current_path();
+    changes.push_back(fmt::format("seed={}", seed));
+    if (is_candidate && host_ != nullptr) experiment.ReplacePolicy(host_->policy());
+    ExperimentConfig config = experiment.With(changes, here);
+    // The same errors of the cost model for all policies of a pair.
+    sim::SetDraw(config.cost, seed);
+    return Resolve(config, costs_);
+  }
+
+  JudgedRun RunCandidate(const JudgedCell& cell, std::uint64_t seed, std::uint32_t id_shift,
+                         Duration planning = Duration{0}) {
+    Deployment deployment = DeploymentOf(cell, changes_, seed, true);
+    if (planning > Duration{0}) deployment.cost = WithPlanning(deployment.cost, planning);
+    RunObserver* const tap =
+        host_ == nullptr ? nullptr : &host_->BeginRun(id_shift, /*in_child=*/true);
+    try {
+      return RunJudged(deployment, control_, tap, options_.metric);
+    } catch (const CandidateFailure& failure) {
+      throw Refusal{{GateOf(failure.kind(), "G1"), failure.what()}};
+    } catch (const InvariantViolation& violation) {
+      throw Refusal{{"G1", violation.what()}};
+    }
+  }
+  JudgedRun RunReference(const JudgedReference& reference, const JudgedCell& cell,
+                         std::uint64_t seed) {
+    return RunJudged(DeploymentOf(cell, reference.changes, seed, false), control_, nullptr,
+                     options_.metric);
+  }
+
+  void CheckLimits() {
+    for (const JudgedCell& cell : cells_) {
+      const Deployment system = DeploymentOf(cell, {}, 1, false);
+      if (system.config.system.replicas != 1) {
+        throw InputError(InputError::Kind::kUsage, "system.replicas",
+                         fmt::format("is {} in {}; allowed in judged experiments: 1",
+                                     system.config.system.replicas, cell.workload));
+      }
+      limits_.push_back(system.traits);
+      if (host_ != nullptr) Require(CheckTraits(host_->traits(), system.traits));
+    }
+  }
+
+  // Two runs that differ in the ids of their requests alone.
+  void CheckRepeats() {
+    const std::uint64_t seed = SeedOf(options_, 0, ~std::uint64_t{1});
+    const JudgedRun first = RunCandidate(cells_.front(), seed, 0);
+    const auto shift = static_cast<std::uint32_t>(1 + SeedOf(options_, 1, ~std::uint64_t{2}) / 2);
+    const JudgedRun second = RunCandidate(cells_.front(), seed, shift);
+    stopped_ = stopped_ || first.interrupted || second.interrupted;
+    if (stopped_ || first.digest == second.digest) return;
+    throw Refusal{
+        {"G2", fmt::format("two runs with equal events decide differently (digests {} and "
+                           "{}): the policy reads a clock, unseeded random numbers, what "
+                           "it remembers of another run, or the ids of requests",
+                           first.digest, second.digest)}};
+  }
+
+  void JudgeRound(std::int32_t round, std::int32_t rounds) {
+    for (std::size_t i = 0; i < cells_.size() && !stopped_; ++i) {
+      JudgePair(i, SeedOf(options_, i, static_cast<std::uint64_t>(round)));
+      const auto done = static_cast<std::uint64_t>(round) * cells_.size() + i + 1;
+      control_.OnProgress("pairs", done, static_cast<std::uint64_t>(rounds) * cells_.size());
+    }
+  }
+
+  void JudgePair(std::size_t index, std::uint64_t seed) {
+    const JudgedCell& cell = cells_[index];
+    const JudgedRun run = RunCandidate(cell, seed, 0);
+    std::vector<JudgedRun> others;
+    for (const JudgedReference& reference : references_) {
+      others.push_back(RunReference(reference, cell, seed));
+    }
+    stopped_ = control_.StopRequested();
+    if (stopped_) return;
+    const JudgedRun& standard = others.front();
+    Require(CheckServed(run, standard));
+    Require(CheckSteps(run, standard, limits_[index]));
+    Require(CheckNobodyStarves(run, standard));
+    classes_.Add(run, standard);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      scores_[i].Add(index, Score(run) - Score(others[i]));
+    }
+    Look(index, seed, run, standard);
+    outside_share_ = std::max(outside_share_, run.outside_share);
+  }
+
+  [[nodiscard]] double Score(const JudgedRun& run) const {
+    return options_.metric.empty() ? Utility(run) : MetricUtility(run, options_.metric);
+  }
+
+  // What a verdict says of a cell beside its score.
+  void Look(std::size_t index, std::uint64_t seed, const JudgedRun& run,
+            const JudgedRun& standard) {
+    CellScore& cell = looks_[index];
+    cell.saturated = standard.saturated;
+    if (cell.cell != nullptr) return;
+    cell.cell = &cells_[index];
+    cell.mean_e2e_s = run.mean_e2e_s;
+    if (!options_.mean_e2e_floor_s) return;
+    cell.floor_s = options_.mean_e2e_floor_s(DeploymentOf(cells_[index], {}, seed, false));
+  }
+
+  // One more round, with the mean time of planning added to each step.
+  void ChargePlanning(Verdict& verdict) {
+    if (1e6 * Quantile(host_->planning_s(), 0.99) <= options_.planning_allowed_us) return;
+    const std::vector<float>& times = host_->planning_s();
+    const double mean_s = std::accumulate(times.begin(), times.end(), 0.0) /
+                          static_cast<double>(std::max<std::size_t>(1, times.size()));
+    double sum = 0;
+    for (std::size_t i = 0; i < cells_.size() && !control_.StopRequested(); ++i) {
+      const std::uint64_t seed = SeedOf(options_, i, 0);
+      const JudgedRun run = RunCandidate(cells_[i], seed, 0, DurationFromSeconds(mean_s));
+      sum += Score(run) - Score(RunReference(references_.front(), cells_[i], seed));
+    }
+    if (!control_.StopRequested()) verdict.charged_score = sum / static_cast<double>(cells_.size());
+  }
+
+  [[nodiscard]] Verdict Finish() const {
+    Verdict verdict;
+    verdict.interrupted = stopped_;
+    for (std::size_t i = 0; i < references_.size(); ++i) {
+      verdict.against.push_back({.name = references_[i].name,
+                                 .log_ratio = scores_[i].Mean(options_.confidence),
+                                 .pairs = scores_[i].pairs(),
+                                 .sign = scores_[i].Decide(Alpha())});
+    }
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      if (looks_[i].cell == nullptr) continue;
+      verdict.cells.push_back(looks_[i]);
+      verdict.cells.back().log_ratio = scores_.front().MeanOf(i);
+      verdict.cells.back().pairs = scores_.front().PairsOf(i);
+    }
+    verdict.trades = classes_.Trades();
+    verdict.outside_share = outside_share_;
+    return verdict;
+  }
+
+  PolicyHost* host_;
+  std::vector<std::string> changes_;
+  const std::vector<JudgedCell>& cells_;
+  const std::vector<JudgedReference>& references_;
+  const JudgeOptions& options_;
+  RunControl& control_;
+  CostCache costs_;
+  std::vector<PairedScore> scores_;   // by reference
+  std::vector<CellScore> looks_;      // by cell
+  std::vector<PolicyTraits> limits_;  // by cell
+  ClassMeter classes_;
+  double outside_share_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+Verdict Judge(const PolicyFile& file, const std::vector<JudgedCell>& cells,
+              const std::vector<JudgedReference>& references, const JudgeOptions& options,
+              RunControl& control) {
+  Verdict verdict;
+  std::unique_ptr<PolicyHost> host;
+  try {
+    if (options.hostile_worlds > 0) {
+      // A process of its own: the one that is judged knows of no world before.
+      PolicyHost hostile(file, options.host);
+      verdict.sandbox = hostile.sandbox();
+      ServeHostileWorlds(hostile, options.hostile_worlds, options.secret, control);
+    }
+    host = std::make_unique<PolicyHost>(file, options.host);
+    const std::string sandbox = host->sandbox();
+    verdict = Court(host.get(), {}, cells, references, options, control).Judge();
+    verdict.sandbox = sandbox;
+  } catch (const CandidateFailure& failure) {
+    verdict.failure = GateFailure{GateOf(failure.kind(), "G1"), failure.what()};
+  } catch (const Refusal& refusal) {
+    verdict.failure = refusal.failure;
+  }
+  if (host == nullptr) return verdict;
+  verdict.sandbox = host->sandbox();
+  verdict.planning_p50_us = 1e6 * Quantile(host->planning_s(), 0.5);
+  verdict.planning_p99_us = 1e6 * Quantile(host->planning_s(), 0.99);
+  return verdict;
+}
+
+Verdict Judge(const std::vector<std::string>& changes, const std::vector<JudgedCell>& cells,
+              const std::vector<JudgedReference>& references, const JudgeOptions& options,
+              RunControl& control) {
+  Verdict verdict;
+  try {
+    verdict = Court(nullptr, changes, cells, references, options, control).Judge();
+  } catch (const Refusal& refusal) {
+    verdict.failure = refusal.failure;
+  }
+  verdict.sandbox = "none";
+  return verdict;
+}
+
+}  // namespace twin::run
