@@ -36,6 +36,7 @@ namespace {
 // Pairs of a quick look, at the highest load of each of so many workloads.
 constexpr std::size_t kQuickCells = 3;
 constexpr double kQuickLoadMin = 1.5;
+constexpr std::int32_t kQuickRounds = 3;  // of each experiment that is named
 // Time of planning that a policy in C++ may take in 99 % of its steps; one in Python: JudgeOptions.
 constexpr double kLibraryPlanningUs = 50;
 
@@ -52,6 +53,7 @@ struct JudgeArguments {
   std::int32_t rounds_max = 6;
   std::int32_t hostile_worlds = 1000;
   double confidence = 0.97;
+  double budget_s = 15;
   std::string metric;
   std::string format = "json";
   bool quick = false;
@@ -87,9 +89,10 @@ run::JudgedReference ReferenceOf(const std::string& asked) {
 // The default policy is always the first: the gates compare with it.
 std::vector<run::JudgedReference> ReferencesOf(const JudgeArguments& arguments) {
   std::vector<run::JudgedReference> references{ReferenceOf("default")};
-  const std::vector<std::string> asked = arguments.against.empty() && arguments.experiments.empty()
-                                             ? std::vector<std::string>{"srpt_predicted"}
-                                             : arguments.against;
+  const std::vector<std::string> asked =
+      arguments.against.empty() && arguments.experiments.empty()
+          ? std::vector<std::string>{"shortest_prompt", "sjf_predicted"}
+          : arguments.against;
   for (const std::string& name : asked) {
     if (name != "default" && !arguments.quick) references.push_back(ReferenceOf(name));
   }
@@ -147,6 +150,7 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.rounds_max = std::max(arguments.rounds, arguments.rounds_max);
   options.hostile_worlds = arguments.hostile_worlds;
   options.metric = arguments.metric;
+  options.planning_budget_s = arguments.budget_s;
   options.mean_e2e_floor_s = MeanE2eFloor;
 #if defined(__SANITIZE_ADDRESS__)
   options.host.limits.memory_bytes =
@@ -155,7 +159,7 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.host.patience_s = 120;
 #endif
   if (!arguments.quick) return options;
-  options.rounds = options.rounds_max = 1;
+  options.rounds = options.rounds_max = arguments.experiments.empty() ? 1 : kQuickRounds;
   options.hostile_worlds = 0;
   options.repeats = false;
   options.mean_e2e_floor_s = nullptr;
@@ -278,9 +282,10 @@ void AddJudgeCommand(CommandParser app, CommandContext& context) {
                     "Judge on these experiments, with their own policy as the default, in place of "
                     "--on");
   AddOverrideOptions(command, arguments->assignments);
-  command.AddOption("--against", arguments->against,
-                    "Also compare with default, shortest_prompt, sjf_predicted, srpt_predicted, or "
-                    "the default policy after a change (default: srpt_predicted)");
+  command.AddOption(
+      "--against", arguments->against,
+      "Also compare with default, shortest_prompt, sjf_predicted, srpt_predicted, or "
+      "the default policy after a change (default: shortest_prompt and sjf_predicted)");
   command.AddOption(
       "--metric", arguments->metric,
       "Score by this key of summary.json alone; the gates stay (default: latencies of "
@@ -309,6 +314,10 @@ void AddJudgeCommand(CommandParser app, CommandContext& context) {
       .AddOption("--hostile", arguments->hostile_worlds,
                  "Small worlds in which everything goes wrong (default: 1000)")
       .InRange(0, 1'000'000);
+  command
+      .AddOption("--budget", arguments->budget_s,
+                 "Seconds that the policy may plan in all runs together (default: 15)")
+      .InRange(0.1, 1e6);
   command.AddFlag("--quick", arguments->quick,
                   "3 pairs, and only the gates that they need: for the steps of a search");
   command.AddOption("--format", arguments->format, "What to print (default: json)")

@@ -83,7 +83,8 @@ Json VerdictJson(const VerdictHeader& header, const run::Verdict& verdict) {
               {"set_hash", header.set_hash},
               {"seed", header.seed},
               {"submission", header.submission},
-              {"sandbox", verdict.sandbox}}},
+              {"sandbox", verdict.sandbox},
+              {"hostile_worlds", verdict.hostile_worlds}}},
             {"valid", is_valid},
             {"gate", verdict.failure ? Json(verdict.failure->gate) : Json()},
             {"reason", verdict.failure       ? verdict.failure->reason

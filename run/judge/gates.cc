@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <utility>
 
 namespace twin::run {
 namespace {
@@ -30,21 +31,23 @@ std::string InCommon(const std::vector<const JudgedRequest*>& lost, const Judged
   return longer == 0 ? fmt::format(", all of {} prompt tokens or more", shortest) : "";
 }
 
-// The quartile, 1 to 4, of each request among the values.
-std::vector<int> Quartiles(const JudgedRun& run,
-                           const std::function<std::int32_t(const JudgedRequest&)>& value) {
+constexpr double kTail = 0.95;
+
+// The share of the run's requests with a smaller value, for each request.
+std::vector<double> Ranks(const JudgedRun& run,
+                          const std::function<std::int32_t(const JudgedRequest&)>& value) {
   std::vector<std::int32_t> sorted;
   for (const JudgedRequest& request : run.requests) {
     if (request.offered) sorted.push_back(value(request));
   }
   std::ranges::sort(sorted);
-  std::vector<int> quartiles;
+  std::vector<double> ranks;
   for (const JudgedRequest& request : run.requests) {
     const auto below = std::ranges::lower_bound(sorted, value(request)) - sorted.begin();
-    quartiles.push_back(
-        1 + static_cast<int>(4 * below / std::max<std::ptrdiff_t>(1, std::ssize(sorted))));
+    ranks.push_back(static_cast<double>(below) /
+                    static_cast<double>(std::max<std::size_t>(1, sorted.size())));
   }
-  return quartiles;
+  return ranks;
 }
 
 }  // namespace
@@ -137,10 +140,10 @@ std::optional<GateFailure> CheckSteps(const JudgedRun& run, const JudgedRun& ref
 }
 
 void ClassMeter::Add(const JudgedRun& run, const JudgedRun& reference) {
-  const std::vector<int> prompts =
-      Quartiles(reference, [](const JudgedRequest& r) { return r.prompt_tokens; });
-  const std::vector<int> outputs =
-      Quartiles(reference, [](const JudgedRequest& r) { return r.output_tokens; });
+  const std::vector<double> prompts =
+      Ranks(reference, [](const JudgedRequest& r) { return r.prompt_tokens; });
+  const std::vector<double> outputs =
+      Ranks(reference, [](const JudgedRequest& r) { return r.output_tokens; });
   std::set<std::uint32_t> tenants;
   for (const JudgedRequest& request : reference.requests) tenants.insert(request.tenant);
   for (std::size_t i = 0; i < run.requests.size() && i < reference.requests.size(); ++i) {
@@ -153,8 +156,10 @@ void ClassMeter::Add(const JudgedRun& run, const JudgedRun& reference) {
       sum.log_ratio += log_ratio;
       ++sum.requests;
     };
-    add(fmt::format("prompt_q{}", prompts[i]));
-    add(fmt::format("output_q{}", outputs[i]));
+    for (const auto& [kind, rank] : {std::pair("prompt", prompts[i]), {"output", outputs[i]}}) {
+      add(fmt::format("{}_q{}", kind, 1 + static_cast<int>(4 * rank)));
+      if (rank >= kTail) add(fmt::format("{}_top5", kind));
+    }
     if (tenants.size() > 1) add(fmt::format("tenant_{}", other.tenant));
   }
 }

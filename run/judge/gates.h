@@ -14,13 +14,13 @@ namespace twin::run {
 
 // The first gate that a policy fails. The reason is one line.
 struct GateFailure {
-  std::string gate;  // "G0" to "G6"
+  std::string gate;  // "G0" to "G7"
   std::string reason;
 };
 
 // A class of requests that a policy serves later than the reference does.
 struct Trade {
-  std::string requests;  // "prompt_q4", "output_q1", "tenant_1"
+  std::string requests;  // "prompt_q4", "output_top5", "tenant_1"
   double log_ratio = 0;  // mean ln(E2E / the reference's E2E)
 };
 
@@ -38,7 +38,7 @@ std::optional<GateFailure> CheckSteps(const JudgedRun& run, const JudgedRun& ref
                                       const PolicyTraits& system);
 
 // Sums of ln(E2E / the reference's E2E) over runs, by quartile of prompts and of outputs within a
-// run, and by tenant if there are several.
+// run, for the longest 5 % of them, and by tenant if there are several.
 class ClassMeter {
  public:
   void Add(const JudgedRun& run, const JudgedRun& reference);

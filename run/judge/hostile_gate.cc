@@ -50,9 +50,10 @@ HostileSystem Draw(const PolicyTraits& traits, std::uint64_t seed) {
 
 }  // namespace
 
-void ServeHostileWorlds(PolicyHost& host, std::int32_t worlds, std::uint64_t seed,
-                        RunControl& control) {
-  for (std::int32_t i = 0; i < worlds && !control.StopRequested(); ++i) {
+std::int32_t ServeHostileWorlds(PolicyHost& host, std::int32_t worlds, std::uint64_t seed,
+                                double planning_s, RunControl& control) {
+  std::int32_t i = 0;
+  for (; i < worlds && host.planned_s() < planning_s && !control.StopRequested(); ++i) {
     const HostileSystem system = Draw(host.traits(), seed + static_cast<std::uint64_t>(i));
     try {
       // The worlds have nothing to hide, and processes cost more than they do.
@@ -73,6 +74,7 @@ void ServeHostileWorlds(PolicyHost& host, std::int32_t worlds, std::uint64_t see
                        static_cast<std::uint64_t>(worlds));
   }
   control.OnProgressEnd();
+  return i;
 }
 
 }  // namespace twin::run

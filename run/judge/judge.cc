@@ -62,9 +62,9 @@ class Court {
     CheckLimits();
     if (options_.repeats) CheckRepeats();
     std::int32_t round = 0;
-    for (; round < options_.rounds && !stopped_; ++round) JudgeRound(round, options_.rounds);
+    for (; round < options_.rounds && GoesOn(); ++round) JudgeRound(round, options_.rounds);
     Require(classes_.Check());
-    for (; round < options_.rounds_max && !stopped_ && Undecided(); ++round) {
+    for (; round < options_.rounds_max && GoesOn() && Undecided(); ++round) {
       JudgeRound(round, options_.rounds_max);
     }
     Require(classes_.Check());
@@ -82,6 +82,10 @@ class Court {
   [[nodiscard]] double Alpha() const {
     return ErrorOfSubmission(1 - options_.confidence, options_.submission, references_.size());
   }
+  [[nodiscard]] bool HasBudget() const {
+    return host_ == nullptr || host_->planned_s() <= options_.planning_budget_s;
+  }
+  [[nodiscard]] bool GoesOn() const { return !stopped_ && HasBudget(); }
   [[nodiscard]] bool Undecided() const {
     return std::ranges::any_of(scores_, [this](const PairedScore& score) {
       return score.Decide(Alpha()) == Sign::kUndecided;
@@ -150,6 +154,13 @@ class Court {
 
   void JudgeRound(std::int32_t round, std::int32_t rounds) {
     for (std::size_t i = 0; i < cells_.size() && !stopped_; ++i) {
+      if (round == 0 && !HasBudget()) {
+        throw Refusal{
+            {"G7", fmt::format("planning takes {:.0f} us a step: {:.0f} s for {} of {} runs "
+                               "of the first round; allowed: {:g} s",
+                               1e6 * Quantile(host_->planning_s(), 0.5), host_->planned_s(), i,
+                               cells_.size(), options_.planning_budget_s)}};
+      }
       JudgePair(i, SeedOf(options_, i, static_cast<std::uint64_t>(round)));
       const auto done = static_cast<std::uint64_t>(round) * cells_.size() + i + 1;
       control_.OnProgress("pairs", done, static_cast<std::uint64_t>(rounds) * cells_.size());
@@ -249,23 +260,24 @@ Verdict Judge(const PolicyFile& file, const std::vector<JudgedCell>& cells,
               const std::vector<JudgedReference>& references, const JudgeOptions& options,
               RunControl& control) {
   Verdict verdict;
+  std::int32_t hostile_worlds = 0;
   std::unique_ptr<PolicyHost> host;
   try {
     if (options.hostile_worlds > 0) {
       // A process of its own: the one that is judged knows of no world before.
       PolicyHost hostile(file, options.host);
       verdict.sandbox = hostile.sandbox();
-      ServeHostileWorlds(hostile, options.hostile_worlds, options.secret, control);
+      hostile_worlds = ServeHostileWorlds(hostile, options.hostile_worlds, options.secret,
+                                          options.planning_budget_s / 5, control);
     }
     host = std::make_unique<PolicyHost>(file, options.host);
-    const std::string sandbox = host->sandbox();
     verdict = Court(host.get(), {}, cells, references, options, control).Judge();
-    verdict.sandbox = sandbox;
   } catch (const CandidateFailure& failure) {
     verdict.failure = GateFailure{GateOf(failure.kind(), "G1"), failure.what()};
   } catch (const Refusal& refusal) {
     verdict.failure = refusal.failure;
   }
+  verdict.hostile_worlds = hostile_worlds;
   if (host == nullptr) return verdict;
   verdict.sandbox = host->sandbox();
   verdict.planning_p50_us = 1e6 * Quantile(host->planning_s(), 0.5);

@@ -51,6 +51,9 @@ struct JudgeOptions {
   // A lower bound on the mean E2E of a deployment's workload in seconds; nullopt where none holds.
   std::function<std::optional<double>(const Deployment&)> mean_e2e_floor_s;
   double planning_allowed_us = 1000;  // 99 % of the steps; more is charged in a second score
+  // Seconds that a policy may plan in all runs together. Beyond, no further round begins; a policy
+  // that is not through its first round then fails G7.
+  double planning_budget_s = 15;
   HostOptions host;
 };
 
@@ -76,7 +79,8 @@ struct Verdict {
   std::vector<AgainstReference> against;
   std::vector<CellScore> cells;
   std::vector<Trade> trades;
-  std::string sandbox;  // SandboxedProcess::kind(); "none" for a policy of the registry
+  std::int32_t hostile_worlds = 0;  // that it served
+  std::string sandbox;              // SandboxedProcess::kind(); "none" for a policy of the registry
   double planning_p50_us = 0;
   double planning_p99_us = 0;
   // The score with planning charged as host time, from one round; not set if planning is fast.

@@ -139,7 +139,9 @@ class PolicyHost::RemotePolicy final : public Policy {
     const auto answer = reader.Get<PlanAnswer>();
     GetCalls(reader, calls_);
     reader.End();
-    host_.planning_s_.push_back(static_cast<float>(answer.planning_ns) * 1e-9f);
+    const double planning_s = 1e-9 * static_cast<double>(answer.planning_ns);
+    host_.planning_s_.push_back(static_cast<float>(planning_s));
+    host_.planned_s_ += planning_s;
     return answer;
   }
 

@@ -62,7 +62,8 @@ class PolicyHost {
 
   // Seconds of planning of each step so far: the policy's and its engine's.
   [[nodiscard]] const std::vector<float>& planning_s() const { return planning_s_; }
-  void ForgetPlanning() { planning_s_.clear(); }
+  // Their sum.
+  [[nodiscard]] double planned_s() const { return planned_s_; }
 
  private:
   class RemotePolicy;
@@ -82,6 +83,7 @@ class PolicyHost {
   bool began_ = false;   // the process serves a run
   bool in_run_ = false;  // and its policy is alive
   std::vector<float> planning_s_;
+  double planned_s_ = 0;
 };
 
 }  // namespace twin::run

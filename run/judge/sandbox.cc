@@ -24,6 +24,10 @@ namespace {
 // A signal that ended the inner process comes out of the outer one as this plus its number.
 constexpr int kSignalExit = 128;
 
+// How long a process may take to end after its pipes were closed.
+constexpr int kEndingPolls = 100;
+constexpr int kEndingPollMicroseconds = 5000;
+
 [[noreturn]] void Throw(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
@@ -101,7 +105,7 @@ void PlacePipes(int in, int out) {
                                 char* const* environment, const SandboxLimits& limits,
                                 const Pipes& pipes) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::signal(SIGINT, SIG_IGN);  // of the whole group: the judge decides
+  setsid();  // a signal to the group of processes must not reach the judge
   ReplaceStandardStreams();
   const bool has_namespaces = EnterNamespaces() && HideProcesses();
   const char kind = has_namespaces ? 'n' : 'l';
@@ -174,8 +178,13 @@ SandboxedProcess::SandboxedProcess(const std::string& program,
 }
 
 SandboxedProcess::~SandboxedProcess() {
+  // Without its pipes the process ends by itself, and its CPU time is known.
   close(from_);
   close(to_);
+  for (int i = 0; i < kEndingPolls && process_ > 0; ++i) {
+    if (waitpid(process_, &status_, WNOHANG) == process_) process_ = -1;
+    if (process_ > 0) usleep(kEndingPollMicroseconds);
+  }
   Kill();
 }
 
