@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/bounds/gap_to_bound.h"
+#include "run/bounds/gap_to_bound.h"
 #include "apps/commands.h"
 #include "apps/experiment_names.h"
 #include "apps/options.h"

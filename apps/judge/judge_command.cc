@@ -17,7 +17,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/bounds/gap_to_bound.h"
 #include "apps/commands.h"
 #include "apps/experiment_names.h"
 #include "apps/judge/judged_set.h"
@@ -46,6 +45,7 @@ struct JudgeArguments {
   std::vector<std::string> experiments;
   std::vector<std::string> assignments;
   std::vector<std::string> against;
+  std::vector<PolicyParameter> parameters;
   std::int64_t seed = -1;  // not given
   std::uint64_t submission = 1;
   std::int32_t cells = 2;
@@ -116,7 +116,7 @@ std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint6
       cells.push_back({file.stem().string(), "as given", 1, ExperimentTemplate(file)});
     }
   } else if (arguments.quick) {
-    // The same cells for every policy: a search compares their scores.
+    // A search compares the scores of policies: all get these cells.
     cells = DrawCells(ReadJudgedSet(FolderOf(arguments.set)), 1, kQuickLoadMin, 0);
     cells.erase(cells.begin() + static_cast<std::ptrdiff_t>(std::min(cells.size(), kQuickCells)),
                 cells.end());
@@ -130,16 +130,6 @@ std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint6
   return cells;
 }
 
-// Only some cost models have bounds.
-std::optional<double> MeanE2eFloor(const run::Deployment& deployment) {
-  run::RunControl control;
-  try {
-    return run::MeasureGapToBound(deployment, control).floor.mean_e2el_s;
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-}
-
 run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
                             std::size_t number) {
   run::JudgeOptions options;
@@ -151,7 +141,6 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.hostile_worlds = arguments.hostile_worlds;
   options.metric = arguments.metric;
   options.planning_budget_s = arguments.budget_s;
-  options.mean_e2e_floor_s = MeanE2eFloor;
 #if defined(__SANITIZE_ADDRESS__)
   options.host.limits.memory_bytes =
       0;  // the sanitizer's own memory has addresses beyond any limit
@@ -162,7 +151,7 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.rounds = options.rounds_max = arguments.experiments.empty() ? 1 : kQuickRounds;
   options.hostile_worlds = 0;
   options.repeats = false;
-  options.mean_e2e_floor_s = nullptr;
+  options.bounds = false;
   return options;
 }
 
@@ -179,7 +168,8 @@ double CpuSeconds() {
 }
 
 // The file with a policy that was asked for; nullopt for a policy of the registry.
-std::optional<PolicyFile> FileOf(const std::string& asked) {
+std::optional<PolicyFile> FileOf(const std::string& asked,
+                                 const std::vector<PolicyParameter>& parameters) {
   const std::size_t colon = asked.rfind(':');
   std::string path = asked.substr(0, colon);
   const bool has_class = colon != std::string::npos && path.ends_with(".py");
@@ -188,6 +178,7 @@ std::optional<PolicyFile> FileOf(const std::string& asked) {
   PolicyFile file;
   file.path = std::filesystem::absolute(path).string();
   if (has_class) file.class_name = asked.substr(colon + 1);
+  file.parameters = parameters;
   return file;
 }
 
@@ -214,7 +205,7 @@ void JudgeOne(const JudgeArguments& arguments, const std::string& asked, std::si
                        .confidence = arguments.confidence,
                        .cpu_s = 0};
   run::Verdict verdict;
-  if (const std::optional<PolicyFile> file = FileOf(asked)) {
+  if (const std::optional<PolicyFile> file = FileOf(asked, arguments.parameters)) {
     header.policy = NameOf(*file);
     header.file = asked;
     header.file_hash = HashOfFile(file->path);

@@ -11,7 +11,7 @@
 
 namespace twin::apps {
 
-// What a verdict says beside its content.
+// The circumstances of a verdict.
 struct VerdictHeader {
   std::string policy;     // its name
   std::string file;       // empty: a policy of the registry

@@ -382,7 +382,7 @@ void HostileWorld::EmitTokens(Script& script, const WorkItem& item, std::int32_t
   if (options_.drafts_max > 0 && !options_.assumes_drafts) {
     outcome.new_drafts = static_cast<std::int32_t>(random_.UniformInt(0, options_.drafts_max));
   }
-  // What is expected is not reported.
+  // Expected outcomes are not reported.
   const ItemOutcome expected{.request = item.request, .emitted_tokens = 1};
   if (outcome != expected) outcomes.push_back(outcome);
   if (outcome.finish != FinishReason::kNone) Turn(script, Fate::kFinished);

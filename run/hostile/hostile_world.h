@@ -163,7 +163,7 @@ class HostileWorld final : public World {
   std::int32_t counts_[5] = {};
   TimePoint now_ = kTimeZero;
   std::string fault_;
-  // Of the present instant.
+  // Events of the present instant, and the data of their spans.
   std::vector<Event> events_;
   std::deque<std::vector<ItemOutcome>> outcomes_;
   std::deque<std::vector<BlockFilled>> filled_;

@@ -19,7 +19,7 @@ constexpr double kOutsideShare = 0.01;
 
 bool IsServed(const JudgedRequest& request) { return request.status == RequestStatus::kCompleted; }
 
-// What the requests that were not served have in common, if it is a length.
+// The length that the requests which were not served have in common, if there is one.
 std::string InCommon(const std::vector<const JudgedRequest*>& lost, const JudgedRun& run) {
   std::int32_t shortest = lost.front()->prompt_tokens;
   for (const JudgedRequest* request : lost) {

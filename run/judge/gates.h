@@ -1,4 +1,4 @@
-// What a policy must not do to be judged at all, and what it pays for its gains.
+// Gates that a policy must pass to be scored, and the price of its gains.
 #pragma once
 
 #include <cstdint>

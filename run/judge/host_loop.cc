@@ -179,7 +179,8 @@ bool ServeInChild(const OwnPolicy& policy, const KvPoolConfig& kv, MessagePipe& 
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 1) return false;
-  SendFailure(pipe, FailureKind::kEnded, EndingText(status, limits));
+  SendFailure(pipe, UsedUpCpu(status) ? FailureKind::kTooSlow : FailureKind::kEnded,
+              "its process " + EndingText(status, limits));
   return true;
 }
 

@@ -1,4 +1,4 @@
-// What the judge and the process of a policy say to each other.
+// Messages between the judge and the process of a policy.
 //
 // The process holds an engine of its own with the policy. The judge passes on what happened and
 // asks for a plan; the answer is the list of the policy's calls, which the judge's engine repeats
@@ -36,10 +36,11 @@ enum class FailureKind : std::uint8_t {
   kRefused,    // the file holds no policy that can be loaded
   kException,  // the policy failed
   kInvariant,  // a plan breaks an invariant
-  kEnded,      // its process ended, hangs, or sends no message
+  kTooSlow,    // its process used up its CPU time, or gives no answer
+  kEnded,      // its process ended, or sends no valid message
 };
 
-// What an answer to kPlan says beside the calls.
+// The fixed part of an answer to kPlan; the calls follow it.
 struct PlanAnswer {
   bool has_plan = false;
   std::int64_t wake_at = Nanoseconds(kTimeNever);

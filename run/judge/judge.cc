@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/hash.h"
 #include "core/input_error.h"
+#include "run/bounds/gap_to_bound.h"
 #include "run/cost_cache.h"
 #include "run/judge/hostile_gate.h"
 #include "run/judge/judged_run.h"
@@ -25,8 +27,9 @@ struct Refusal {
   GateFailure failure;
 };
 
-std::string GateOf(FailureKind kind, const char* otherwise) {
-  return kind == FailureKind::kRefused ? "G0" : kind == FailureKind::kInvariant ? "G1" : otherwise;
+const char* GateOf(FailureKind kind) {
+  if (kind == FailureKind::kRefused) return "G0";
+  return kind == FailureKind::kTooSlow ? "G7" : "G1";
 }
 
 // Seeds that nobody can guess without the secret. Fits every field that takes a seed.
@@ -40,6 +43,16 @@ double Quantile(std::vector<float> values, double p) {
   const auto rank = static_cast<std::ptrdiff_t>(p * static_cast<double>(values.size() - 1));
   std::ranges::nth_element(values, values.begin() + rank);
   return values[static_cast<std::size_t>(rank)];
+}
+
+// nullopt for cost models without bounds.
+std::optional<double> MeanE2eFloor(const Deployment& deployment) {
+  RunControl silent;
+  try {
+    return MeasureGapToBound(deployment, silent).floor.mean_e2el_s;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
 }
 
 // The candidate and the references on the cells of one submission.
@@ -99,7 +112,7 @@ class Court {
     changes.push_back(fmt::format("seed={}", seed));
     if (is_candidate && host_ != nullptr) experiment.ReplacePolicy(host_->policy());
     ExperimentConfig config = experiment.With(changes, here);
-    // The same errors of the cost model for all policies of a pair.
+    // All policies of a pair meet equal errors of the cost model.
     sim::SetDraw(config.cost, seed);
     return Resolve(config, costs_);
   }
@@ -113,7 +126,7 @@ class Court {
     try {
       return RunJudged(deployment, control_, tap, options_.metric);
     } catch (const CandidateFailure& failure) {
-      throw Refusal{{GateOf(failure.kind(), "G1"), failure.what()}};
+      throw Refusal{{GateOf(failure.kind()), failure.what()}};
     } catch (const InvariantViolation& violation) {
       throw Refusal{{"G1", violation.what()}};
     }
@@ -192,7 +205,7 @@ class Court {
     return options_.metric.empty() ? Utility(run) : MetricUtility(run, options_.metric);
   }
 
-  // What a verdict says of a cell beside its score.
+  // Keeps the facts of a cell that stand beside its score.
   void Look(std::size_t index, std::uint64_t seed, const JudgedRun& run,
             const JudgedRun& standard) {
     CellScore& cell = looks_[index];
@@ -200,8 +213,7 @@ class Court {
     if (cell.cell != nullptr) return;
     cell.cell = &cells_[index];
     cell.mean_e2e_s = run.mean_e2e_s;
-    if (!options_.mean_e2e_floor_s) return;
-    cell.floor_s = options_.mean_e2e_floor_s(DeploymentOf(cells_[index], {}, seed, false));
+    if (options_.bounds) cell.floor_s = MeanE2eFloor(DeploymentOf(cells_[index], {}, seed, false));
   }
 
   // One more round, with the mean time of planning added to each step.
@@ -273,7 +285,7 @@ Verdict Judge(const PolicyFile& file, const std::vector<JudgedCell>& cells,
     host = std::make_unique<PolicyHost>(file, options.host);
     verdict = Court(host.get(), {}, cells, references, options, control).Judge();
   } catch (const CandidateFailure& failure) {
-    verdict.failure = GateFailure{GateOf(failure.kind(), "G1"), failure.what()};
+    verdict.failure = GateFailure{GateOf(failure.kind()), failure.what()};
   } catch (const Refusal& refusal) {
     verdict.failure = refusal.failure;
   }

@@ -9,14 +9,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "config/experiment_config.h"
 #include "config/policy_file.h"
-#include "run/deployment.h"
 #include "run/judge/gates.h"
 #include "run/judge/policy_host.h"
 #include "run/judge/score.h"
@@ -46,10 +44,9 @@ struct JudgeOptions {
   std::int32_t rounds = 4;      // pairs of each cell
   std::int32_t rounds_max = 6;  // while a reference is undecided
   std::int32_t hostile_worlds = 1000;
-  bool repeats = true;  // G2: the first run is repeated
-  std::string metric;   // in place of Utility(); empty: Utility()
-  // A lower bound on the mean E2E of a deployment's workload in seconds; nullopt where none holds.
-  std::function<std::optional<double>(const Deployment&)> mean_e2e_floor_s;
+  bool repeats = true;                // G2: the first run is repeated
+  std::string metric;                 // in place of Utility(); empty: Utility()
+  bool bounds = true;                 // on mean E2E, where the cost model has them (run/bounds)
   double planning_allowed_us = 1000;  // 99 % of the steps; more is charged in a second score
   // Seconds that a policy may plan in all runs together. Beyond, no further round begins; a policy
   // that is not through its first round then fails G7.

@@ -53,12 +53,12 @@ struct JudgedRun {
 JudgedRun RunJudged(const Deployment& deployment, RunControl& control, RunObserver* tap,
                     const std::string& metric);
 
-// What a policy is judged by, larger is better:
+// The score of a run, larger is better:
 //   -(0.5 mean ln E2E + 0.3 ln mean TTFT + 0.2 ln p99 of the longest gap)
 // over all offered requests. Every term pays for what another could hide.
 double Utility(const JudgedRun& run);
 
-// The same by one metric alone: its logarithm, negative if smaller values are better. Throws
+// The score by one metric alone: its logarithm, negative if smaller values are better. Throws
 // InputError (usage) if it is no positive number in the run, or has no better direction.
 double MetricUtility(const JudgedRun& run, const std::string& metric);
 

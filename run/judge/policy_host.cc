@@ -282,16 +282,22 @@ void PolicyHost::Fail(FailureKind kind, const std::string& text) {
   throw CandidateFailure(kind, Printable(text, kMessageBytesMax));
 }
 
+void PolicyHost::FailAsEnded() {
+  const int status = process_.Wait();
+  Fail(UsedUpCpu(status) ? FailureKind::kTooSlow : FailureKind::kEnded,
+       "its process " + EndingText(status, options_.limits));
+}
+
 MessageReader PolicyHost::Exchange(const MessageWriter& message, HostMessage expected) {
   if (!pipe_.Send(message.bytes())) {
-    Fail(FailureKind::kEnded, "its process " + process_.Ending());
+    FailAsEnded();
   }
   try {
     const auto bytes = pipe_.Receive(options_.patience_s);
     if (!bytes && pipe_.timed_out()) {
-      Fail(FailureKind::kEnded, fmt::format("gave no answer within {} s", options_.patience_s));
+      Fail(FailureKind::kTooSlow, fmt::format("gave no answer within {} s", options_.patience_s));
     }
-    if (!bytes) Fail(FailureKind::kEnded, "its process " + process_.Ending());
+    if (!bytes) FailAsEnded();
     MessageReader answer(*bytes);
     const auto kind = answer.Get<HostMessage>();
     if (kind == expected) return answer;

@@ -70,6 +70,7 @@ class PolicyHost {
   class Tap;
 
   [[noreturn]] void Fail(FailureKind kind, const std::string& text);
+  [[noreturn]] void FailAsEnded();
   // Sends and waits for an answer of the kind. Throws CandidateFailure.
   MessageReader Exchange(const MessageWriter& message, HostMessage expected);
 

@@ -69,8 +69,15 @@ void SetLimit(__rlimit_resource resource, std::int64_t value) {
   setrlimit(resource, &both);
 }
 
+// The signal at the soft limit says why the process ends.
+void LimitCpu(const SandboxLimits& limits) {
+  const auto seconds = static_cast<rlim_t>(limits.cpu_seconds);
+  const rlimit limit{seconds, seconds + 1};
+  setrlimit(RLIMIT_CPU, &limit);
+}
+
 void SetLimits(const SandboxLimits& limits) {
-  SetLimit(RLIMIT_CPU, limits.cpu_seconds);
+  LimitCpu(limits);
   if (limits.memory_bytes > 0) SetLimit(RLIMIT_AS, limits.memory_bytes);
   SetLimit(RLIMIT_FSIZE, 0);
   SetLimit(RLIMIT_CORE, 0);
@@ -107,7 +114,7 @@ void PlacePipes(int in, int out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setsid();  // a signal to the group of processes must not reach the judge
   ReplaceStandardStreams();
-  const bool has_namespaces = EnterNamespaces() && HideProcesses();
+  const bool has_namespaces = EnterNamespaces();
   const char kind = has_namespaces ? 'n' : 'l';
   if (write(pipes.kind[1], &kind, 1) != 1) _exit(1);
   // A new namespace of processes begins with the next child.
@@ -121,11 +128,18 @@ void PlacePipes(int in, int out) {
     EndAs(inner);
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (has_namespaces) HideProcesses();
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   PlacePipes(pipes.in[0], pipes.out[1]);
   SetLimits(limits);
   execve(program, arguments, environment);
   _exit(kSignalExit - 1);
+}
+
+// The signal that ended a process, or the inner one of a process; 0 = none did.
+int EndingSignal(int status) {
+  if (WIFSIGNALED(status)) return WTERMSIG(status);
+  return WEXITSTATUS(status) > kSignalExit ? WEXITSTATUS(status) - kSignalExit : 0;
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& words) {
@@ -150,8 +164,7 @@ std::vector<std::string> Environment() {
 
 SandboxedProcess::SandboxedProcess(const std::string& program,
                                    const std::vector<std::string>& arguments,
-                                   const SandboxLimits& limits)
-    : limits_(limits) {
+                                   const SandboxLimits& limits) {
   std::signal(SIGPIPE, SIG_IGN);  // a process that has ended is noticed by its answers
   prctl(PR_SET_DUMPABLE, 0);      // its memory holds seeds: no process may read it
   const Pipes pipes;
@@ -191,33 +204,29 @@ SandboxedProcess::~SandboxedProcess() {
 void SandboxedProcess::Kill() {
   if (process_ < 0) return;
   kill(process_, SIGKILL);
-  (void)Ending();
+  (void)Wait();
 }
 
-std::string SandboxedProcess::Ending() {
+int SandboxedProcess::Wait() {
   if (process_ > 0) {
     while (waitpid(process_, &status_, 0) < 0 && errno == EINTR) {
     }
     process_ = -1;
   }
-  return EndingText(status_, limits_);
+  return status_;
 }
 
 std::string EndingText(int status, const SandboxLimits& limits) {
-  int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (WIFEXITED(status) && WEXITSTATUS(status) > kSignalExit) {
-    signal = WEXITSTATUS(status) - kSignalExit;
-  }
-  // The kernel kills where the soft limit is the hard one.
-  if (signal == SIGXCPU || signal == SIGKILL) {
-    return fmt::format("used more than {} CPU seconds, or was killed", limits.cpu_seconds);
-  }
+  const int signal = EndingSignal(status);
+  if (signal == SIGXCPU) return fmt::format("used more than {} CPU seconds", limits.cpu_seconds);
   if (signal != 0) return fmt::format("was ended by signal {} ({})", signal, strsignal(signal));
-  return fmt::format("ended with exit code {}", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  return fmt::format("ended with exit code {}", WEXITSTATUS(status));
 }
 
+bool UsedUpCpu(int status) { return EndingSignal(status) == SIGXCPU; }
+
 void LimitToOneProcess(const SandboxLimits& limits) {
-  SetLimit(RLIMIT_CPU, limits.cpu_seconds);
+  LimitCpu(limits);
   SetLimit(RLIMIT_NPROC, 0);
 }
 

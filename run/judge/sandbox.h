@@ -34,16 +34,14 @@ class SandboxedProcess {
 
   [[nodiscard]] int from() const { return from_; }
   [[nodiscard]] int to() const { return to_; }
-  // What keeps it in: "namespaces" or "limits", where the kernel permits no namespaces.
+  // "namespaces", or "limits" where the kernel permits no namespaces.
   [[nodiscard]] const std::string& kind() const { return kind_; }
 
-  // Waits for the end of the process and says how it ended, in one line: "used more than 20 CPU
-  // seconds", "was ended by signal 11 (Segmentation fault)", "ended with exit code 3".
-  std::string Ending();
+  // Waits for the end of the process; the status of waitpid().
+  int Wait();
   void Kill();
 
  private:
-  SandboxLimits limits_;
   pid_t process_ = -1;
   int from_ = -1;
   int to_ = -1;
@@ -51,8 +49,10 @@ class SandboxedProcess {
   std::string kind_;
 };
 
-// Says how a process ended, from the status of waitpid().
+// How a process ended, from the status of waitpid(), in one line: "used more than 20 CPU seconds",
+// "was ended by signal 11 (Segmentation fault)", "ended with exit code 3".
 std::string EndingText(int status, const SandboxLimits& limits);
+bool UsedUpCpu(int status);
 
 // Forbids this process to start others, and limits its CPU time.
 void LimitToOneProcess(const SandboxLimits& limits);

@@ -76,8 +76,8 @@ PairedComparison ComparePaired(std::span<const double> a, std::span<const double
 // at a = 0.05 for normal values.
 enum class Sign { kUndecided, kNegative, kPositive };
 Sign SequentialSign(std::span<const double> values, double alpha);
-// The same for `count` values whose variance about means of their own is known: those of cells that
-// are looked at equally often. REQUIRES: count >= 10.
+// As above, for `count` values of cells that are looked at equally often, with the variance within
+// cells. REQUIRES: count >= 10.
 Sign SequentialSign(double sum, std::size_t count, double variance, double alpha);
 
 }  // namespace twin::run

@@ -138,6 +138,7 @@ def test_the_list_of_data_is_what_the_tree_has():
     wanted = {path for path in (ROOT / "experiments").rglob("*")
               if path.suffix in (".textproto", ".md", ".json")
               and path.relative_to(ROOT).parts[1] not in left_out and "expected" not in path.parts}
-    for pattern in ("traces/data/*", "traces/samples/*", "plots/*.py", "apps/python/notebooks/*.ipynb"):
+    for pattern in ("traces/data/*", "traces/samples/*", "plots/*.py", "apps/python/notebooks/*.ipynb",
+                    "experiments/policy_search/*.py", "experiments/policy_search/**/*.csv"):
         wanted |= set(ROOT.glob(pattern))
     assert listed == sorted(str(path.relative_to(ROOT)) for path in wanted)

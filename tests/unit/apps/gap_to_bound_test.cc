@@ -1,5 +1,5 @@
 // Lower bounds on latencies: values by hand, and no policy below them.
-#include "apps/bounds/gap_to_bound.h"
+#include "run/bounds/gap_to_bound.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/bounds/latency_floor.h"
-#include "apps/bounds/work_floor.h"
+#include "run/bounds/latency_floor.h"
+#include "run/bounds/work_floor.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "sim/cost/constant_cost.h"

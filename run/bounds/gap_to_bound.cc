@@ -1,4 +1,4 @@
-#include "apps/bounds/gap_to_bound.h"
+#include "run/bounds/gap_to_bound.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "apps/bounds/latency_floor.h"
+#include "run/bounds/latency_floor.h"
 #include "run/deployment.h"
 #include "run/run_control.h"
 

@@ -1,4 +1,4 @@
-#include "apps/bounds/latency_floor.h"
+#include "run/bounds/latency_floor.h"
 
 #include <algorithm>
 #include <functional>

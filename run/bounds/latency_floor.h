@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "apps/bounds/work_floor.h"
+#include "run/bounds/work_floor.h"
 
 namespace twin::run {
 

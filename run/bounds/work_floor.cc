@@ -1,4 +1,4 @@
-#include "apps/bounds/work_floor.h"
+#include "run/bounds/work_floor.h"
 
 #include <algorithm>
 #include <limits>

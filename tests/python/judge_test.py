@@ -1,0 +1,104 @@
+"""twinserve judge with policies in Python: honest ones, the cheats of experiments/policy_search, and
+the search, which is killed and goes on."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SEARCH = ROOT / "experiments" / "policy_search"
+TWINSERVE = f"{sys.executable} -m twinserve"
+ENVIRONMENT = {**os.environ, "TWINSERVE": TWINSERVE}
+HONEST = """
+import twinserve
+
+class Served(twinserve.Policy):
+    first_come_first_served = False
+    size = "prompt"
+
+    def plan(self, step):
+        done = step.schedule_decodes(self.running)
+        for request in self.running[done:]:
+            tokens = min(request.left, step.tokens_left)
+            if tokens > 0 and step.grow(request, request.computed + tokens):
+                step.schedule(request, tokens)
+            elif tokens > 0 and request is not self.running[-1]:
+                step.preempt(self.running[-1])
+                break
+        for request in sorted(self.waiting, key=lambda r: getattr(r, self.size + "_tokens")):
+            tokens = min(request.known, step.tokens_left)
+            if tokens == 0 or step.sequences_left == 0:
+                break
+            if step.blocks_for(request.known) > step.free_blocks:
+                break
+            step.admit(request)
+            assert step.grow(request, tokens)
+            step.schedule(request, tokens)
+"""
+
+
+def judge(*words):
+    """Exit code and verdicts."""
+    done = subprocess.run([sys.executable, "-m", "twinserve", "judge", *map(str, words)], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def test_an_honest_policy_is_better_with_97_percent(tmp_path):
+    (tmp_path / "served.py").write_text(HONEST)
+    code, verdicts, errors = judge(tmp_path / "served.py", "--seed", 3, "--hostile", 100)
+    assert code == 0, errors + json.dumps(verdicts)
+    verdict = verdicts[0]
+    assert verdict["valid"] and verdict["policy"]["language"] == "python"
+    assert verdict["against"][0]["verdict"] == "better"
+    assert verdict["cpu_s"] < 60
+    assert {cell["workload"] for cell in verdict["cells"]} == {
+        "bursts", "chat", "code", "long_prompts", "two_tenants"}
+    assert all(bound["ratio"] >= 1 for bound in verdict["bounds"])
+
+
+def test_every_cheat_is_answered_as_the_table_says():
+    done = subprocess.run([sys.executable, SEARCH / "caught.py", "--check"], cwd=ROOT,
+                          env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_run_leaves_nothing_to_the_next_one(tmp_path):
+    # Each run begins in a copy of the process as it was after loading.
+    (tmp_path / "counts.py").write_text(HONEST + """
+    runs = 0
+    def begin(self, block_size, blocks):
+        super().begin(block_size, blocks)
+        Served.runs += 1
+        assert Served.runs == 1
+""")
+    code, verdicts, errors = judge(tmp_path / "counts.py", "--seed", 3, "--hostile", 0, "--cells", 1,
+                                   "--rounds", 2, "--rounds-max", 2)
+    assert code == 0, errors + json.dumps(verdicts)
+
+
+def test_several_policies_get_a_verdict_each_and_one_that_is_invalid_fails(tmp_path):
+    (tmp_path / "served.py").write_text(HONEST)
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    code, verdicts, _ = judge(tmp_path / "broken.py", tmp_path / "served.py", "--quick")
+    assert code == 1
+    assert [verdict["gate"] for verdict in verdicts] == ["G0", None]
+    assert "SyntaxError" in verdicts[0]["reason"]
+    assert [verdict["judge"]["submission"] for verdict in verdicts] == [1, 2]
+
+
+def test_the_search_goes_on_where_it_was_killed(tmp_path):
+    def search(candidates):
+        done = subprocess.run(
+            [sys.executable, SEARCH / "search.py", "--candidates", str(candidates), "--out", tmp_path],
+            cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return (tmp_path / "log.jsonl").read_text(), json.loads(done.stdout.split("CPU s\n")[1])
+
+    first, _ = search(3)
+    second, verdict = search(7)
+    assert second.startswith(first) and len(second.splitlines()) == 7
+    assert verdict["valid"]
+    weights = json.loads(second.splitlines()[2])["weights"]
+    assert len(weights) == 5

@@ -1,0 +1,166 @@
+// twinserve judge with policies in shared libraries: verdicts, the policy's process, and what is
+// refused. Policies in Python: tests/python/judge_test.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/experiment_config.h"
+#include "docs/examples/my_policy/shortest_prompt_first.h"
+#include "run/judge/judged_run.h"
+#include "run/judge/policy_host.h"
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kLibrary = SHORTEST_PROMPT_FIRST;
+
+class JudgeCommandTest : public testing::ExperimentFolderTest {
+ protected:
+  // The limits of the library's policy, and a load beyond what the system serves.
+  JudgeCommandTest() {
+    std::string text = testing::kSmallExperiment;
+    const auto replace = [&](const std::string& from, const std::string& to) {
+      text.replace(text.find(from), from.size(), to);
+    };
+    replace("max_num_batched_tokens: 256 max_num_seqs: 16", "max_num_batched_tokens: 512");
+    replace("blocks_override: 60", "blocks_override: 60 max_model_length: 512");
+    replace("rate: 20", "rate: 60");
+    Write("small.textproto", text);
+  }
+
+  [[nodiscard]] std::vector<std::string> Line(const std::string& policy,
+                                              const std::vector<std::string>& more) const {
+    std::vector<std::string> line{"judge",  policy, "--experiment", "small.textproto",
+                                  "--seed", "5",    "--hostile",    "20"};
+    line.insert(line.end(), more.begin(), more.end());
+    return line;
+  }
+  [[nodiscard]] json VerdictOn(const std::string& policy,
+                               const std::vector<std::string>& more = {}) const {
+    const CommandOutcome outcome = Run(Line(policy, more));
+    const json verdict = json::parse(outcome.out, nullptr, false);
+    EXPECT_TRUE(verdict.is_object()) << outcome.out << outcome.err;
+    EXPECT_EQ(outcome.exit_code, verdict.value("valid", false) ? 0 : 1);
+    return verdict;
+  }
+  [[nodiscard]] std::string Refusal(const std::vector<std::string>& arguments) const {
+    const CommandOutcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    return outcome.err;
+  }
+};
+
+TEST_F(JudgeCommandTest, APolicyInItsOwnProcessDecidesAsItDoesHere) {
+  auto own = std::make_shared<OwnPolicy>();
+  own->traits = ShortestPromptFirst(PolicyParameters({})).traits();
+  own->name = own->traits.name;
+  own->make = [](const KvPoolConfig& /*kv*/) {
+    return std::make_unique<ShortestPromptFirst>(PolicyParameters({}));
+  };
+  run::SetHostCommand({TWINSERVE, {"twinserve", "judge", "--host"}});
+  run::HostOptions options;
+  options.limits.memory_bytes = 0;  // sanitizers have addresses beyond any limit
+  options.patience_s = 100;
+  PolicyFile file;
+  file.path = kLibrary;
+  run::PolicyHost host(file, options);
+  EXPECT_EQ(host.traits(), own->traits);
+
+  ExperimentTemplate experiment(scratch_.File("small.textproto"));
+  run::RunControl silent;
+  experiment.ReplacePolicy(own);
+  const run::JudgedRun here =
+      run::RunJudged(run::Resolve(experiment.With({}, {})), silent, nullptr, "");
+  experiment.ReplacePolicy(host.policy());
+  for (const std::uint32_t id_shift : {0u, 12345u}) {
+    RunObserver& tap = host.BeginRun(id_shift, true);
+    const run::JudgedRun there =
+        run::RunJudged(run::Resolve(experiment.With({}, {})), silent, &tap, "");
+    EXPECT_EQ(there.digest, here.digest);
+  }
+  EXPECT_GT(host.planning_s().size(), 100u);
+}
+
+TEST_F(JudgeCommandTest, ComparesWithTheDefaultPolicyAndFurtherOnes) {
+  const json verdict = VerdictOn(kLibrary, {"--rounds", "10", "--against", "shortest_prompt"});
+  EXPECT_EQ(verdict["schema"], "twinserve.verdict/1");
+  EXPECT_EQ(verdict["policy"]["language"], "c++");
+  EXPECT_TRUE(verdict["valid"]) << verdict.dump();
+  EXPECT_EQ(verdict["gate"], nullptr);
+  EXPECT_EQ(verdict["judge"]["hostile_worlds"], 20);
+  ASSERT_EQ(verdict["against"].size(), 2u);
+  EXPECT_EQ(verdict["against"][0]["name"], "default");
+  EXPECT_EQ(verdict["against"][0]["verdict"], "better");
+  EXPECT_LE(verdict["against"][0]["low"], verdict["against"][0]["ratio"]);
+  EXPECT_EQ(verdict["against"][1]["name"], "shortest_prompt");
+  EXPECT_NEAR(std::log(verdict["against"][0]["ratio"].get<double>()), verdict["score"], 1e-9);
+  // The cost model has bounds, which no policy beats.
+  ASSERT_EQ(verdict["bounds"].size(), 1u);
+  EXPECT_GE(verdict["bounds"][0]["ratio"], 1);
+}
+
+TEST_F(JudgeCommandTest, ThePolicyOfTheReferenceIsNeitherBetterNorWorse) {
+  const json verdict = VerdictOn("default", {"--rounds", "10"});
+  EXPECT_EQ(verdict["score"], 0);
+  EXPECT_EQ(verdict["against"][0]["verdict"], "undecided");
+  EXPECT_EQ(verdict["judge"]["sandbox"], "none");
+}
+
+TEST_F(JudgeCommandTest, EqualSecretsAndSubmissionsGiveEqualVerdicts) {
+  const auto scores = [&](const char* submission) {
+    return VerdictOn(kLibrary, {"--submission", submission, "--rounds", "3"})["cells"].dump();
+  };
+  EXPECT_EQ(scores("1"), scores("1"));
+  EXPECT_NE(scores("1"), scores("2"));
+}
+
+TEST_F(JudgeCommandTest, SaysWhyAPolicyIsInvalid) {
+  struct Case {
+    const char* policy;
+    const char* gate;
+    const char* reason;
+  };
+  for (const auto& [policy, gate, reason] : {
+           Case{FAILING_POLICY, "G1", "no such place"},
+           Case{IDLE_POLICY, "G1", "invariant I9 broken"},
+           Case{NO_POLICY, "G0", "has no symbol"},
+           Case{OTHER_BUILD, "G0", "was compiled for another twinserve"},
+           Case{"nowhere.so", "G0", "no such file"},
+       }) {
+    const json verdict = VerdictOn(policy);
+    EXPECT_EQ(verdict["gate"], gate) << verdict.dump();
+    EXPECT_THAT(verdict["reason"].get<std::string>(), HasSubstr(reason));
+    EXPECT_EQ(verdict["score"], nullptr);
+  }
+  EXPECT_EQ(VerdictOn(kLibrary, {"--parameter", "tokens_per_step=513"})["gate"], "G6");
+}
+
+TEST_F(JudgeCommandTest, RefusesWhatItDoesNotKnowInOneLine) {
+  EXPECT_THAT(Refusal({"judge"}), HasSubstr("POLICY is missing; allowed: a file of Python"));
+  EXPECT_THAT(Refusal({"judge", "default", "--on", "nowhere"}),
+              HasSubstr("is nowhere; allowed: search, judge, or a folder"));
+  EXPECT_THAT(Refusal({"judge", "default", "--on", "./nowhere"}), HasSubstr("no such folder"));
+  EXPECT_THAT(Refusal(Line("default", {"--against", "best"})),
+              AllOf(HasSubstr("is best; allowed: default, "), HasSubstr("sjf_predicted")));
+  EXPECT_THAT(Refusal(Line("default", {"--metric", "requests"})),
+              HasSubstr("requests is no metric of which more or less is better"));
+  EXPECT_THAT(Refusal(Line("default", {"--parameter", "tokens"})), HasSubstr("NAME=VALUE"));
+  EXPECT_THAT(Refusal(Line("default", {"--set", "system.replicas=2"})),
+              HasSubstr("allowed in judged experiments: 1"));
+}
+
+}  // namespace
+}  // namespace twin::apps

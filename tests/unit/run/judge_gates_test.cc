@@ -1,0 +1,141 @@
+// The gates of the judge, on runs written by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "run/judge/gates.h"
+
+namespace twin::run {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// `count` requests with prompts of 100, 200, ... tokens that all take `e2e_s`.
+JudgedRun Run(int count, double e2e_s) {
+  JudgedRun run;
+  for (int i = 1; i <= count; ++i) {
+    run.requests.push_back({.offered = true,
+                            .status = RequestStatus::kCompleted,
+                            .reject_reason = {},
+                            .ttft_s = e2e_s / 2,
+                            .e2e_s = e2e_s,
+                            .longest_gap_s = 0.1,
+                            .prompt_tokens = 100 * i,
+                            .output_tokens = 10,
+                            .tenant = 0});
+  }
+  run.offered = count;
+  return run;
+}
+
+TEST(ServedGateTest, CountsWhoIsRefusedAndSaysWhatTheyHaveInCommon) {
+  const JudgedRun reference = Run(10, 1);
+  JudgedRun run = reference;
+  EXPECT_FALSE(CheckServed(run, reference));
+  for (const std::size_t i : {8u, 9u}) run.requests[i].status = RequestStatus::kRejected;
+  const auto failure = CheckServed(run, reference);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->gate, "G4");
+  EXPECT_EQ(failure->reason,
+            "2 of 10 requests were refused (the reference: 0), all of 900 prompt tokens or more");
+}
+
+TEST(ServedGateTest, ForgivesWhatTheReferenceRefusesToo) {
+  JudgedRun reference = Run(10, 1);
+  reference.requests[3].status = RequestStatus::kRejected;
+  EXPECT_FALSE(CheckServed(reference, reference));
+  JudgedRun run = Run(10, 1);
+  EXPECT_FALSE(CheckServed(run, reference));
+  run.requests[4].status = RequestStatus::kCancelled;
+  EXPECT_THAT(CheckServed(run, reference)->reason,
+              StartsWith("1 of 10 requests did not complete (the reference: 1)"));
+}
+
+TEST(StarvationGateTest, AllowsTenTimesTheReferenceAndThirtySecondsMore) {
+  const JudgedRun reference = Run(4, 2);
+  JudgedRun run = reference;
+  run.requests[2].e2e_s = 50;  // 10 * 2 + 30
+  EXPECT_FALSE(CheckNobodyStarves(run, reference));
+  run.requests[2].e2e_s = 50.1;
+  EXPECT_THAT(CheckNobodyStarves(run, reference)->reason,
+              HasSubstr("one of 300 prompt tokens takes 50.1 s, with the reference 2.0 s"));
+}
+
+TEST(LimitGateTest, LetsAPolicyPlanWithinTheSystemsLimitsOnly) {
+  PolicyTraits system;
+  system.tokens_per_step_max = 2048;
+  system.sequences_per_step_max = 256;
+  PolicyTraits traits = system;
+  EXPECT_FALSE(CheckTraits(traits, system));
+  for (const int tokens : {0, 2049}) {
+    traits.tokens_per_step_max = tokens;
+    EXPECT_EQ(CheckTraits(traits, system)->gate, "G6") << tokens;
+  }
+  traits = system;
+  traits.step_engine = "tgis";
+  EXPECT_THAT(CheckTraits(traits, system)->reason, HasSubstr("step_engine tgis"));
+  traits = system;
+  traits.steps_in_flight_max = 2;
+  EXPECT_EQ(CheckTraits(traits, system)->gate, "G6");
+}
+
+TEST(LimitGateTest, FindsStepsWithoutMemoryOrMeasurements) {
+  PolicyTraits system;
+  system.tokens_per_step_max = 2048;
+  system.sequences_per_step_max = 256;
+  JudgedRun run = Run(1, 1);
+  const JudgedRun reference = run;
+  run.largest_step_tokens = 2048;
+  run.largest_step_sequences = 256;
+  run.outside_share = 0.01;
+  EXPECT_FALSE(CheckSteps(run, reference, system));
+  run.outside_share = 0.011;
+  EXPECT_THAT(CheckSteps(run, reference, system)->reason, StartsWith("1.1 % of the time"));
+  run.largest_step_sequences = 257;
+  EXPECT_THAT(CheckSteps(run, reference, system)->reason, HasSubstr("257 sequences"));
+  run.largest_step_tokens = 2049;
+  EXPECT_THAT(CheckSteps(run, reference, system)->reason, HasSubstr("2049 tokens"));
+}
+
+TEST(ClassMeterTest, ListsWhoPaysAndRefusesWhoPaysTooMuch) {
+  const JudgedRun reference = Run(100, 1);
+  JudgedRun run = reference;
+  for (std::size_t i = 75; i < 100; ++i) run.requests[i].e2e_s = 1.2;  // the longest quartile
+  ClassMeter meter;
+  meter.Add(run, reference);
+  EXPECT_FALSE(meter.Check());
+  const std::vector<Trade> trades = meter.Trades();
+  ASSERT_EQ(trades.size(), 2u);
+  EXPECT_THAT((std::vector{trades[0].requests, trades[1].requests}),
+              ::testing::UnorderedElementsAre("prompt_q4", "prompt_top5"));
+  EXPECT_NEAR(trades[0].log_ratio, std::log(1.2), 1e-12);
+
+  for (std::size_t i = 75; i < 100; ++i) run.requests[i].e2e_s = 1.9;
+  meter.Add(run, reference);  // on average sqrt(1.2 * 1.9) = 1.51 times as long
+  ASSERT_TRUE(meter.Check());
+  EXPECT_THAT(meter.Check()->reason, HasSubstr("take 1.51 times as long"));
+}
+
+TEST(ClassMeterTest, LooksAtTenantsIfThereAreSeveral) {
+  JudgedRun reference = Run(10, 1);
+  reference.requests[0].tenant = 1;
+  JudgedRun run = reference;
+  run.requests[0].e2e_s = 2;
+  ClassMeter meter;
+  meter.Add(run, reference);
+  EXPECT_EQ(meter.Check()->gate, "G5");
+  EXPECT_THAT(meter.Trades(), ::testing::Contains(::testing::Field(&Trade::requests, "tenant_1")));
+}
+
+TEST(UtilityTest, EveryTermCountsAndLatenciesAreLogarithms) {
+  // Means of ln 4, ln 2 and the longest gap of 0.1 s: -(0.5 ln 4 + 0.3 ln 2 + 0.2 ln 0.1).
+  EXPECT_NEAR(Utility(Run(10, 4)),
+              -(0.5 * std::log(4.0) + 0.3 * std::log(2.0) + 0.2 * std::log(0.1)), 1e-12);
+  // Twice the times of all: less by ln 2 times the weights of what has doubled.
+  EXPECT_NEAR(Utility(Run(10, 4)) - Utility(Run(10, 8)), 0.8 * std::log(2.0), 1e-12);
+}
+
+}  // namespace
+}  // namespace twin::run
