@@ -281,6 +281,17 @@ void AddJudgeCommand(CommandParser app, CommandContext& context) {
       "--metric", arguments->metric,
       "Score by this key of summary.json alone; the gates stay (default: latencies of "
       "all offered requests, docs/judge.md)");
+  command.AddRepeatable(
+      "--parameter", "NAME=VALUE",
+      [arguments](const std::string& given) {
+        const std::size_t equals = given.find('=');
+        if (equals == std::string::npos || equals == 0) {
+          throw InputError(InputError::Kind::kUsage, "judge --parameter",
+                           fmt::format("is {}; allowed: NAME=VALUE", given));
+        }
+        arguments->parameters.push_back({given.substr(0, equals), given.substr(equals + 1)});
+      },
+      "Parameter of policies in files; repeatable");
   command
       .AddOption("--seed", arguments->seed,
                  "Secret from which all seeds follow (default: drawn, and printed afterwards)")

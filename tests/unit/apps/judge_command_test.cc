@@ -35,7 +35,7 @@ class JudgeCommandTest : public testing::ExperimentFolderTest {
     };
     replace("max_num_batched_tokens: 256 max_num_seqs: 16", "max_num_batched_tokens: 512");
     replace("blocks_override: 60", "blocks_override: 60 max_model_length: 512");
-    replace("rate: 20", "rate: 60");
+    replace("rate: 20", "rate: 45");
     Write("small.textproto", text);
   }
 
@@ -65,10 +65,10 @@ class JudgeCommandTest : public testing::ExperimentFolderTest {
 
 TEST_F(JudgeCommandTest, APolicyInItsOwnProcessDecidesAsItDoesHere) {
   auto own = std::make_shared<OwnPolicy>();
-  own->traits = ShortestPromptFirst(PolicyParameters({})).traits();
+  own->traits = ShortestPromptFirst(PolicyParameters()).traits();
   own->name = own->traits.name;
   own->make = [](const KvPoolConfig& /*kv*/) {
-    return std::make_unique<ShortestPromptFirst>(PolicyParameters({}));
+    return std::make_unique<ShortestPromptFirst>(PolicyParameters());
   };
   run::SetHostCommand({TWINSERVE, {"twinserve", "judge", "--host"}});
   run::HostOptions options;
@@ -95,7 +95,8 @@ TEST_F(JudgeCommandTest, APolicyInItsOwnProcessDecidesAsItDoesHere) {
 }
 
 TEST_F(JudgeCommandTest, ComparesWithTheDefaultPolicyAndFurtherOnes) {
-  const json verdict = VerdictOn(kLibrary, {"--rounds", "10", "--against", "shortest_prompt"});
+  const json verdict = VerdictOn(
+      kLibrary, {"--rounds", "10", "--metric", "mean_e2el_ms", "--against", "shortest_prompt"});
   EXPECT_EQ(verdict["schema"], "twinserve.verdict/1");
   EXPECT_EQ(verdict["policy"]["language"], "c++");
   EXPECT_TRUE(verdict["valid"]) << verdict.dump();
@@ -134,7 +135,7 @@ TEST_F(JudgeCommandTest, SaysWhyAPolicyIsInvalid) {
     const char* reason;
   };
   for (const auto& [policy, gate, reason] : {
-           Case{FAILING_POLICY, "G1", "no such place"},
+           Case{FAILING_POLICY, "G1", "hostile world 1 of 20: no"},
            Case{IDLE_POLICY, "G1", "invariant I9 broken"},
            Case{NO_POLICY, "G0", "has no symbol"},
            Case{OTHER_BUILD, "G0", "was compiled for another twinserve"},

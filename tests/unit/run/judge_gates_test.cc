@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // `count` requests with prompts of 100, 200, ... tokens that all take `e2e_s`.
-JudgedRun Run(int count, double e2e_s) {
+JudgedRun RunOf(int count, double e2e_s) {
   JudgedRun run;
   for (int i = 1; i <= count; ++i) {
     run.requests.push_back({.offered = true,
@@ -31,7 +31,7 @@ JudgedRun Run(int count, double e2e_s) {
 }
 
 TEST(ServedGateTest, CountsWhoIsRefusedAndSaysWhatTheyHaveInCommon) {
-  const JudgedRun reference = Run(10, 1);
+  const JudgedRun reference = RunOf(10, 1);
   JudgedRun run = reference;
   EXPECT_FALSE(CheckServed(run, reference));
   for (const std::size_t i : {8u, 9u}) run.requests[i].status = RequestStatus::kRejected;
@@ -43,10 +43,10 @@ TEST(ServedGateTest, CountsWhoIsRefusedAndSaysWhatTheyHaveInCommon) {
 }
 
 TEST(ServedGateTest, ForgivesWhatTheReferenceRefusesToo) {
-  JudgedRun reference = Run(10, 1);
+  JudgedRun reference = RunOf(10, 1);
   reference.requests[3].status = RequestStatus::kRejected;
   EXPECT_FALSE(CheckServed(reference, reference));
-  JudgedRun run = Run(10, 1);
+  JudgedRun run = RunOf(10, 1);
   EXPECT_FALSE(CheckServed(run, reference));
   run.requests[4].status = RequestStatus::kCancelled;
   EXPECT_THAT(CheckServed(run, reference)->reason,
@@ -54,7 +54,7 @@ TEST(ServedGateTest, ForgivesWhatTheReferenceRefusesToo) {
 }
 
 TEST(StarvationGateTest, AllowsTenTimesTheReferenceAndThirtySecondsMore) {
-  const JudgedRun reference = Run(4, 2);
+  const JudgedRun reference = RunOf(4, 2);
   JudgedRun run = reference;
   run.requests[2].e2e_s = 50;  // 10 * 2 + 30
   EXPECT_FALSE(CheckNobodyStarves(run, reference));
@@ -85,7 +85,7 @@ TEST(LimitGateTest, FindsStepsWithoutMemoryOrMeasurements) {
   PolicyTraits system;
   system.tokens_per_step_max = 2048;
   system.sequences_per_step_max = 256;
-  JudgedRun run = Run(1, 1);
+  JudgedRun run = RunOf(1, 1);
   const JudgedRun reference = run;
   run.largest_step_tokens = 2048;
   run.largest_step_sequences = 256;
@@ -100,7 +100,7 @@ TEST(LimitGateTest, FindsStepsWithoutMemoryOrMeasurements) {
 }
 
 TEST(ClassMeterTest, ListsWhoPaysAndRefusesWhoPaysTooMuch) {
-  const JudgedRun reference = Run(100, 1);
+  const JudgedRun reference = RunOf(100, 1);
   JudgedRun run = reference;
   for (std::size_t i = 75; i < 100; ++i) run.requests[i].e2e_s = 1.2;  // the longest quartile
   ClassMeter meter;
@@ -119,7 +119,7 @@ TEST(ClassMeterTest, ListsWhoPaysAndRefusesWhoPaysTooMuch) {
 }
 
 TEST(ClassMeterTest, LooksAtTenantsIfThereAreSeveral) {
-  JudgedRun reference = Run(10, 1);
+  JudgedRun reference = RunOf(10, 1);
   reference.requests[0].tenant = 1;
   JudgedRun run = reference;
   run.requests[0].e2e_s = 2;
@@ -131,10 +131,10 @@ TEST(ClassMeterTest, LooksAtTenantsIfThereAreSeveral) {
 
 TEST(UtilityTest, EveryTermCountsAndLatenciesAreLogarithms) {
   // Means of ln 4, ln 2 and the longest gap of 0.1 s: -(0.5 ln 4 + 0.3 ln 2 + 0.2 ln 0.1).
-  EXPECT_NEAR(Utility(Run(10, 4)),
+  EXPECT_NEAR(Utility(RunOf(10, 4)),
               -(0.5 * std::log(4.0) + 0.3 * std::log(2.0) + 0.2 * std::log(0.1)), 1e-12);
   // Twice the times of all: less by ln 2 times the weights of what has doubled.
-  EXPECT_NEAR(Utility(Run(10, 4)) - Utility(Run(10, 8)), 0.8 * std::log(2.0), 1e-12);
+  EXPECT_NEAR(Utility(RunOf(10, 4)) - Utility(RunOf(10, 8)), 0.8 * std::log(2.0), 1e-12);
 }
 
 }  // namespace
