@@ -211,24 +211,26 @@ class Court {
     CellScore& cell = looks_[index];
     cell.saturated = standard.saturated;
     if (cell.cell != nullptr) return;
+    first_scores_.push_back(Score(run));
     cell.cell = &cells_[index];
     cell.mean_e2e_s = run.mean_e2e_s;
     if (options_.bounds) cell.floor_s = MeanE2eFloor(DeploymentOf(cells_[index], {}, seed, false));
   }
 
-  // One more round, with the mean time of planning added to each step.
+  // Repeats the first round with the mean time of planning added to each step.
   void ChargePlanning(Verdict& verdict) {
-    if (1e6 * Quantile(host_->planning_s(), 0.99) <= options_.planning_allowed_us) return;
     const std::vector<float>& times = host_->planning_s();
-    const double mean_s = std::accumulate(times.begin(), times.end(), 0.0) /
-                          static_cast<double>(std::max<std::size_t>(1, times.size()));
-    double sum = 0;
-    for (std::size_t i = 0; i < cells_.size() && !control_.StopRequested(); ++i) {
-      const std::uint64_t seed = SeedOf(options_, i, 0);
-      const JudgedRun run = RunCandidate(cells_[i], seed, 0, DurationFromSeconds(mean_s));
-      sum += Score(run) - Score(RunReference(references_.front(), cells_[i], seed));
+    if (1e6 * Quantile(times, 0.99) <= options_.planning_allowed_us) return;
+    const Duration planning = DurationFromSeconds(std::accumulate(times.begin(), times.end(), 0.0) /
+                                                  static_cast<double>(times.size()));
+    double loss = 0;
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      const JudgedRun run = RunCandidate(cells_[i], SeedOf(options_, i, 0), 0, planning);
+      if (control_.StopRequested()) return;
+      loss += first_scores_[i] - Score(run);
     }
-    if (!control_.StopRequested()) verdict.charged_score = sum / static_cast<double>(cells_.size());
+    verdict.charged_score =
+        verdict.against.front().log_ratio.value - loss / static_cast<double>(cells_.size());
   }
 
   [[nodiscard]] Verdict Finish() const {
@@ -260,6 +262,7 @@ class Court {
   CostCache costs_;
   std::vector<PairedScore> scores_;   // by reference
   std::vector<CellScore> looks_;      // by cell
+  std::vector<double> first_scores_;  // by cell, of the candidate's first run
   std::vector<PolicyTraits> limits_;  // by cell
   ClassMeter classes_;
   double outside_share_ = 0;

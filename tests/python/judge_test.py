@@ -15,7 +15,6 @@ import twinserve
 
 class Served(twinserve.Policy):
     first_come_first_served = False
-    size = "prompt"
 
     def plan(self, step):
         done = step.schedule_decodes(self.running)
@@ -26,7 +25,9 @@ class Served(twinserve.Policy):
             elif tokens > 0 and request is not self.running[-1]:
                 step.preempt(self.running[-1])
                 break
-        for request in sorted(self.waiting, key=lambda r: getattr(r, self.size + "_tokens")):
+        # The shortest prompt first, but nobody waits for more than 15 s.
+        for request in sorted(self.waiting,
+                              key=lambda r: (step.now_s - r.arrival_s < 15, r.prompt_tokens)):
             tokens = min(request.known, step.tokens_left)
             if tokens == 0 or step.sequences_left == 0:
                 break
