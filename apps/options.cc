@@ -144,7 +144,7 @@ OverrideOptions AddOverrideOptions(CommandParser command, std::vector<std::strin
 }
 
 void AddPolicyOption(CommandParser command, std::vector<std::string>& changes) {
-  // What --policy and --engine asked for, in either order.
+  // Values of --policy and --engine, which come in either order.
   const auto policy = std::make_shared<std::string>();
   const auto engine = std::make_shared<std::string>();
   const auto change = [&changes, policy, engine](const std::shared_ptr<std::string>& asked,

@@ -295,17 +295,6 @@ void FillFromServer(SystemConfig system, proto::Experiment& message) {
   FillServerDefaults(system.model_spec, system.hardware_spec, system.parallelism, message);
 }
 
-// Sets the parameter max_model_len of a scheduler of a release, if it is open, to the model's, as
-// the release's server does.
-void FillEngineContext(const ModelSpec& model, proto::OwnPolicy& own) {
-  constexpr const char* kName = "max_model_len";
-  const auto is_it = [](const proto::OwnPolicy::Parameter& p) { return p.name() == kName; };
-  if (model.max_position <= 0 || std::ranges::any_of(own.parameters(), is_it)) return;
-  proto::OwnPolicy::Parameter& added = *own.add_parameters();
-  added.set_name(kName);
-  added.set_value(std::to_string(model.max_position));
-}
-
 // Converts an experiment without replica groups. One that is new, and not that of a recorded run,
 // may not allow longer requests than the model, and its policy.own is loaded.
 ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string& source,
@@ -321,9 +310,7 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
     FillFfnHardware(config.system.hardware_spec, *message.mutable_system());
     if (message.system().has_server()) FillFromServer(config.system, message);
     FillShip(config.system, message);
-    if (is_new && message.policy().own().has_engine()) {
-      FillEngineContext(config.system.model_spec, *message.mutable_policy()->mutable_own());
-    }
+    if (is_new) FillEngineContext(config.system, message);
     BindPolicy(message, config);
     if (config.speculation && config.speculation->rules.on()) {
       SetAcceptanceRates(config, *message.mutable_speculation());

@@ -97,7 +97,8 @@ std::string PlaceOf(const nb::python_error& raised) {
        at = at.attr("tb_next")) {
     const std::string file = TextOf(at.attr("tb_frame").attr("f_code").attr("co_filename"));
     // The base class, and the policy that names the place in a scheduler itself.
-    if (file.ends_with("/twinserve/policy.py") || file.ends_with("/twinserve/engines/vllm.py")) {
+    if (file.ends_with("/twinserve/policy.py") ||
+        file.ends_with("/twinserve/engines/vllm_policy.py")) {
       continue;
     }
     place = fmt::format(" ({}, line {})", file.substr(file.rfind('/') + 1),

@@ -6,14 +6,14 @@ ABSENT: packages that empty modules replace, with commas between.
 """
 import importlib
 import logging
-import pathlib
 import sys
+
+import absent
 
 if __name__ == "__main__":
     packages, absent_names, *modules = sys.argv[1:]
-    sys.path[:0] = [str(pathlib.Path(__file__).parent), packages]
+    sys.path[0] = packages  # in place of this folder, whose modules nobody shall find
     logging.disable(logging.CRITICAL)
-    import absent
     absent.install([name for name in absent_names.split(",") if name])
     for module in modules:
         importlib.import_module(module)

@@ -88,24 +88,24 @@ def load(engine: str, path: str, class_name: str | None,
     use(engine)
     values = dict(parameters)
     scheduler = _scheduler(path, class_name, values.get("async_scheduling") == "true")
-    from twinserve.engines import vllm
-    defaults = vllm.parameters_of(scheduler)
+    from twinserve.engines import vllm_policy
+    defaults = vllm_policy.parameters_of(scheduler)
     values = {name: _policy_file.value_of(defaults, scheduler.__name__, name, text)
               for name, text in parameters}
-    return scheduler.__name__, vllm.maker(engine, scheduler, values)
+    return scheduler.__name__, vllm_policy.maker(engine, scheduler, values)
 
 
 def policy_of(engine: str, scheduler: type, values: dict[str, Any]) -> Callable[[], Policy]:
     """See twinserve.engines.policy()."""
     use(engine)
-    from twinserve.engines import vllm
+    from twinserve.engines import vllm_policy
     _require_scheduler(scheduler, getattr(scheduler, "__name__", repr(scheduler)))
-    known = vllm.parameters_of(scheduler)
+    known = vllm_policy.parameters_of(scheduler)
     for name in values:
         if name not in known:
             raise InputError(f"policy.own.parameters.{name}: is no parameter of "
                              f"{scheduler.__name__}; allowed: {', '.join(known)}")
-    return vllm.maker(engine, scheduler, values)
+    return vllm_policy.maker(engine, scheduler, values)
 
 
 def _scheduler(path: str, class_name: str | None, asynchronous: bool) -> type:
@@ -136,7 +136,8 @@ def _imported(module_name: str, asked: str) -> types.ModuleType:
                   and "/importlib/" not in frame.filename]
         place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" \
             if frames else ""
-        _refuse(asked, f"{module_name} cannot be imported: {text}{place}")
+        hint = "" if frames else "; allowed: a module beside the current folder's files, or installed"
+        _refuse(asked, f"{module_name} cannot be imported: {text}{place}{hint}")
 
 
 def _of_module(module: types.ModuleType, asked: str, name: str | None) -> type:

@@ -91,12 +91,18 @@ def maker(engine: str, scheduler: type, values: dict[str, Any]) -> Callable[[], 
     try:
         vllm_release.scheduler_config(params)
     except Exception as error:  # pydantic's and the release's own
-        raise InputError(f"policy.own.parameters: {engine} refuses them: "
-                         f"{' '.join(str(error).split())[:300]}") from None
+        raise InputError(f"policy.own.parameters: {engine} refuses them: {_reason(error)}") from None
     decider = type(scheduler.__name__, (scheduler,), own | {"__module__": scheduler.__module__}) \
         if own else scheduler
     policy = type(scheduler.__name__, (SchedulerPolicy,), {})
     return functools.partial(policy, decider, settings, params)
+
+
+def _reason(error: Exception) -> str:
+    """What the release says, without pydantic's words about itself."""
+    found = error.errors() if hasattr(error, "errors") else []
+    return "; ".join(": ".join([*map(str, entry["loc"]), entry["msg"]]) for entry in found) \
+        or " ".join(str(error).split())
 
 
 def _params_of(settings: dict[str, Any]) -> dict[str, Any]:
