@@ -37,7 +37,6 @@ def draw(axes, rows, workload):
                           color=COLOURS[number], capsize=2, linewidth=1, markersize=4,
                           label=label if place == 0 else None)
     axes.set_yticks(range(len(NAMES)), NAMES.values())
-    axes.invert_yaxis()
     axes.set_xlabel("change against vLLM's own rules, %")
     axes.set_title(workload, loc="left")
 
@@ -53,6 +52,7 @@ def main(values):
     figure, panels = plt.subplots(1, 2, figsize=(7.0, 2.3), sharey=True, layout="constrained")
     for axes, workload in zip(panels, proposals.WORKLOADS):
         draw(axes, rows, workload)
+    panels[0].invert_yaxis()  # of both
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
     figure.savefig(arguments.out, metadata={"Date": None} if arguments.out.suffix == ".svg" else None)
 
