@@ -16,7 +16,8 @@ from conftest import ROOT, TINY
 from twinserve import engines
 
 os.environ.setdefault("TWINSERVE_ENGINES", str(ROOT / "build/originals"))
-ENGINE = "vllm==0.33.0"
+ENGINE, *OTHERS = engines.RELEASES
+ALLOWED = ", ".join(engines.RELEASES)
 from twinserve.engines import loading  # noqa: E402 (its variable comes first)
 
 needs_release = pytest.mark.skipif(
@@ -141,6 +142,25 @@ def test_the_release_decides_whole_runs_as_the_policy_does(whole_runs, name):
         assert theirs.summary["prefix_hit_share"] > 0.1
 
 
+@pytest.mark.parametrize("engine", OTHERS)
+def test_other_releases_decide_by_the_rules_that_they_have(engine):
+    if engine not in loading.installed():
+        pytest.skip(f"{engine}: twinserve engines install {engine}")
+    done = subprocess.run(
+        [sys.executable, ROOT / "checks/originals/whole_runs", "--engine", engine, "--requests",
+         "300", "--cases", "async_priorities", "prefixes"], capture_output=True, text=True,
+        timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" yes ") == 2
+
+
+@needs_release
+def test_a_process_runs_one_release(folder, monkeypatch):
+    engines.use(ENGINE)
+    with pytest.raises(twinserve.InputError, match="but this process runs vllm==0.33.0; allowed: one"):
+        engines.use(OTHERS[0])
+
+
 @needs_release
 def test_a_recorded_run_is_decided_again(folder):
     twinserve.run("tiny.textproto", policy="rules.py:Reversed", engine=ENGINE, out="run",
@@ -221,9 +241,9 @@ def test_failures_of_a_scheduler_are_one_line(folder):
 
 
 def test_other_releases_are_refused(folder):
-    assert f"policy.own.engine: vllm==0.2.0 is not followed; allowed: {ENGINE}" in refused(
+    assert f"policy.own.engine: vllm==0.2.0 is not followed; allowed: {ALLOWED}\n" in refused(
         "--engine", "vllm==0.2.0")
-    assert f"policy.own.engine: is other; allowed: {ENGINE}" in refused("--engine", "other")
+    assert f"policy.own.engine: is other; allowed: {ALLOWED}\n" in refused("--engine", "other")
     assert (f"policy.own.engine: {ENGINE} is not installed; installed: none; install it with: "
             f"twinserve engines install {ENGINE}") in refused(
         "--engine", ENGINE, TWINSERVE_ENGINES=str(folder / "none"))
@@ -235,8 +255,9 @@ def test_other_releases_are_refused(folder):
 
 def test_the_command_lists_what_can_be_installed(folder):
     none = {"TWINSERVE_ENGINES": str(folder / "none")}
-    assert called("engines", **none).stdout == f"{ENGINE} not installed\n"
+    assert called("engines", **none).stdout == "".join(
+        f"{engine} not installed\n" for engine in engines.RELEASES)
     done = called("engines", "install", "vllm", **none)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"allowed: {ENGINE}" in done.stderr
+    assert f"allowed: {ALLOWED}\n" in done.stderr
     assert pathlib.Path(folder / "none").exists() is False

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # The releases whose decisions are promised: checks/originals/run finds no difference to the policy
 # vllm_v1 with the rules named here, and tests/python/engines_test.py runs whole simulations.
-RELEASES = {"vllm==0.33.0": "v0_33_0"}
+RELEASES = {"vllm==0.33.0": "v0_33_0", "vllm==0.32.0": "v0_31_0", "vllm==0.31.0": "v0_31_0"}
 
 
 def load(engine: str, path: str, class_name: str | None,
