@@ -137,11 +137,12 @@ _CLOCK_NAMES = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", 
 
 
 def _set_clock(scheduler: type) -> None:
-    """Replaces the clocks that the modules of the class and its bases have imported."""
+    """Replaces the clocks that the modules of the class and its bases have imported; not those of a
+    script or notebook, which measures with them."""
     functions = {getattr(time, name): name for name in _CLOCK_NAMES}
     for base in scheduler.__mro__:
         module = sys.modules.get(base.__module__)
-        if module is None or base.__module__ in ("builtins", "abc"):
+        if module is None or base.__module__ in ("builtins", "abc", "__main__"):
             continue
         for name, value in list(vars(module).items()):
             if value is time:
