@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
@@ -143,11 +144,23 @@ OverrideOptions AddOverrideOptions(CommandParser command, std::vector<std::strin
 }
 
 void AddPolicyOption(CommandParser command, std::vector<std::string>& changes) {
+  // Values of --policy and --engine, which come in either order.
+  const auto policy = std::make_shared<std::string>();
+  const auto engine = std::make_shared<std::string>();
+  const auto change = [&changes, policy, engine](const std::shared_ptr<std::string>& asked,
+                                                 const std::string& text) {
+    *asked = text;
+    if (asked == policy) changes.push_back(PolicyChange(*policy));
+    if (!engine->empty()) changes.push_back(EngineChange(*engine, !policy->empty()));
+  };
   command.AddRepeatable(
-      "--policy", "POLICY",
-      [&changes](const std::string& text) { changes.push_back(PolicyChange(text)); },
+      "--policy", "POLICY", [change, policy](const std::string& text) { change(policy, text); },
       "Policy in place of the experiment's: a name, a shared library (.so), or a file of Python "
-      "(.py, or .py:CLASS); applied in order with --set");
+      "(.py, or .py:CLASS); with --engine also MODULE:CLASS; applied in order with --set");
+  command.AddRepeatable(
+      "--engine", "RELEASE", [change, engine](const std::string& text) { change(engine, text); },
+      "Release, such as vllm==0.33.0, whose scheduler the class of --policy is; without --policy, "
+      "its own scheduler");
 }
 
 }  // namespace twin::apps

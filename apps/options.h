@@ -127,8 +127,9 @@ struct OverrideOptions {
 // to `changes` in the order of the command line, in the form of config/override.h.
 OverrideOptions AddOverrideOptions(CommandParser command, std::vector<std::string>& changes);
 
-// Adds --policy, which appends its change to `changes` as they do: a name of the registry, or a
-// file with a policy (PolicyChange() of config/policy_file.h).
+// Adds --policy and --engine, which append their changes to `changes` as they do: a name of the
+// registry, a file with a policy, or a class of a release (PolicyChange() of
+// config/policy_file.h).
 void AddPolicyOption(CommandParser command, std::vector<std::string>& changes);
 
 }  // namespace twin::apps

@@ -310,6 +310,7 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
     FillFfnHardware(config.system.hardware_spec, *message.mutable_system());
     if (message.system().has_server()) FillFromServer(config.system, message);
     FillShip(config.system, message);
+    if (is_new) FillEngineContext(config.system, message);
     BindPolicy(message, config);
     if (config.speculation && config.speculation->rules.on()) {
       SetAcceptanceRates(config, *message.mutable_speculation());

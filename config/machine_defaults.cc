@@ -1,5 +1,8 @@
 #include "config/machine_defaults.h"
 
+#include <algorithm>
+#include <string>
+
 #include "config/experiment.pb.h"
 #include "config/experiment_binding.h"
 #include "core/input_error.h"
@@ -17,6 +20,20 @@ void CountStages(const proto::System& message, Parallelism& parallelism) {
   std::int32_t stages = 0;
   for (const StageGroup& group : parallelism.stages) stages += group.count;
   if (!message.has_pipeline_parallel()) parallelism.pipeline = stages;
+}
+
+void FillEngineContext(SystemConfig system, proto::Experiment& message) {
+  if (!message.policy().own().has_engine()) return;
+  constexpr const char* kName = "max_model_len";
+  const auto is_it = [](const proto::OwnPolicy::Parameter& p) { return p.name() == kName; };
+  proto::OwnPolicy& own = *message.mutable_policy()->mutable_own();
+  FromMessage fields(message.system());
+  Bind(fields, system);
+  const std::int32_t longest = system.model_spec.max_position;
+  if (longest <= 0 || std::ranges::any_of(own.parameters(), is_it)) return;
+  proto::OwnPolicy::Parameter& added = *own.add_parameters();
+  added.set_name(kName);
+  added.set_value(std::to_string(longest));
 }
 
 void FillShip(SystemConfig system, proto::Experiment& message) {

@@ -1,4 +1,5 @@
-// Defaults that follow from a list of stages, and from the data sheet of a dataflow machine.
+// Defaults that follow from the model, from a list of stages, and from the data sheet of a dataflow
+// machine.
 #pragma once
 
 #include "config/experiment_config.h"
@@ -17,6 +18,10 @@ void CountStages(const proto::System& message, Parallelism& parallelism);
 // Fills in the slots of the policy ship, one for each stage, and the tokens that a stage of the
 // machine multiplies while it moves weights. `system` holds the specs that model and hardware name.
 void FillShip(SystemConfig system, proto::Experiment& message);
+
+// Sets the parameter max_model_len of a scheduler of a release (policy.own.engine), if it is open,
+// to the model's, as the release's server does. `system` as for FillShip().
+void FillEngineContext(SystemConfig system, proto::Experiment& message);
 
 // Makes memory rule and cost model those of a dataflow machine, if the system has one.
 void SetMachineDefaults(ExperimentConfig& config);

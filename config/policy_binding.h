@@ -234,9 +234,13 @@ void Bind(Archive& fields, PolicyParameter& parameter) {
 
 template <class Archive>
 void Bind(Archive& fields, PolicyFile& file) {
-  fields.Value("path", file.path);
+  std::optional<std::string> path;
+  if (!file.path.empty()) path = file.path;
+  fields.OptionalValue("path", path);
+  file.path = path.value_or("");
   fields.OptionalValue("class", file.class_name);
   fields.List("parameters", file.parameters);
+  fields.OptionalValue("engine", file.engine);
 }
 
 // The policy of an experiment: one of the registry, or a file.

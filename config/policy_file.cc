@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -125,11 +126,48 @@ std::shared_ptr<const OwnPolicy> LoadLibrary(const PolicyFile& file) {
   return own;
 }
 
+// A scheduler of a release: the Python package checks and runs it.
+std::shared_ptr<const OwnPolicy> LoadOfEngine(const PolicyFile& file) {
+  if (!file.path.empty()) (void)StateOf(file);
+  if (PythonLoader()) return PythonLoader()(file);
+  throw InputError(InputError::Kind::kUsage, "policy.own.engine",
+                   fmt::format("{} is run by Python, which this program cannot do; allowed: the "
+                               "command twinserve of the Python package (pip install)",
+                               Printable(*file.engine)));
+}
+
+// "my_package.rules:MyScheduler": words of letters, digits and '_' with dots between, and a class.
+bool IsClassInModule(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) return false;
+  return std::all_of(text.begin(), text.end(), [&](const char& c) {
+    const bool in_word =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    return in_word || c == '.' || &c == text.data() + colon;
+  });
+}
+
+std::string Quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
 }  // namespace
 
 void SetPythonPolicyLoader(PolicyLoader loader) { PythonLoader() = std::move(loader); }
 
 std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file) {
+  if (file.engine) return LoadOfEngine(file);
+  if (file.path.empty() && file.class_name) {
+    throw InputError(InputError::Kind::kUsage, "policy.own.engine",
+                     fmt::format("is missing, and {} is in no file; allowed: a release, such as "
+                                 "vllm==0.33.0, whose scheduler it is, or policy.own.path",
+                                 Printable(*file.class_name)));
+  }
   if (file.path.empty()) {
     throw InputError(InputError::Kind::kUsage, "policy.own.path",
                      "is missing; allowed: a shared library (.so) or a file of Python (.py)");
@@ -151,22 +189,21 @@ std::string PolicyChange(std::string_view asked) {
   const bool has_class = colon != std::string_view::npos && path.ends_with(kPythonEnding);
   const std::string_view file = has_class ? path : asked;
   if (!file.ends_with(kLibraryEnding) && !file.ends_with(kPythonEnding)) {
+    if (IsClassInModule(asked)) return fmt::format("policy=own {{ class: {} }}", Quoted(asked));
     return fmt::format("policy={}", asked);
   }
-  const auto quoted = [](std::string_view text) {
-    std::string result = "\"";
-    for (const char c : text) {
-      if (c == '"' || c == '\\') result += '\\';
-      result += c;
-    }
-    return result + "\"";
-  };
-  return fmt::format("policy=own {{ path: {} {}}}", quoted(file),
-                     has_class ? fmt::format("class: {} ", quoted(asked.substr(colon + 1))) : "");
+  return fmt::format("policy=own {{ path: {} {}}}", Quoted(file),
+                     has_class ? fmt::format("class: {} ", Quoted(asked.substr(colon + 1))) : "");
+}
+
+std::string EngineChange(std::string_view asked, bool beside_policy) {
+  if (beside_policy) return fmt::format("policy.own.engine={}", Quoted(asked));
+  return fmt::format("policy=own {{ engine: {} }}", Quoted(asked));
 }
 
 std::string NameOf(const PolicyFile& file) {
-  if (file.class_name) return *file.class_name;
+  if (file.class_name) return file.class_name->substr(file.class_name->rfind(':') + 1);
+  if (file.path.empty()) return file.engine.value_or("");
   const std::string stem = std::filesystem::path(file.path).stem().string();
   return stem.starts_with("lib") ? stem.substr(3) : stem;
 }

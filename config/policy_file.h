@@ -1,4 +1,4 @@
-// A policy that an experiment names by its file (policy.own), and how it is loaded.
+// A policy that an experiment names by its file or its class (policy.own), and how it is loaded.
 #pragma once
 
 #include <functional>
@@ -14,9 +14,11 @@
 namespace twin {
 
 struct PolicyFile {
-  std::string path;
-  std::optional<std::string> class_name;  // in a file of Python
+  std::string path;                       // empty: the class is in a module, or the engine's own
+  std::optional<std::string> class_name;  // in a file of Python, or MODULE:CLASS
   std::vector<PolicyParameter> parameters;
+  // The release whose scheduler the class is; unset: the class is a twinserve.Policy.
+  std::optional<std::string> engine = {};
 
   bool operator==(const PolicyFile&) const = default;
 };
@@ -35,12 +37,15 @@ void SetPythonPolicyLoader(PolicyLoader loader);
 std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file);
 
 // The change of an experiment, as --set takes it, that names the policy of `--policy asked`: the
-// name of a policy of the registry, a shared library, or a file of Python with an optional class
-// behind a colon.
+// name of a policy of the registry, a shared library, a file of Python with an optional class
+// behind a colon, or MODULE:CLASS.
 std::string PolicyChange(std::string_view asked);
+// The change that names the release of `--engine asked`: of the class that --policy names, or else
+// its own scheduler.
+std::string EngineChange(std::string_view asked, bool beside_policy);
 
-// The name of a policy file for people: its class, else the name of the file without a leading
-// `lib`.
+// The name of a policy file for people: its class without the module, else the name of the file
+// without a leading `lib`, else the engine.
 std::string NameOf(const PolicyFile& file);
 
 }  // namespace twin

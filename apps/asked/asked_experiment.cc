@@ -53,8 +53,13 @@ void AskedExperiment::AddTo(CommandParser command, const std::string& verb,
 ExperimentConfig AskedExperiment::ReadFile() const {
   AskedOptions others = options_;
   others.given.erase(Ask::kPolicy);
+  others.given.erase(Ask::kEngine);
   if (const std::optional<GivenOption> first = others.First()) RefuseBoth(verb_, *first);
   std::vector<std::string> changes = changes_;
+  if (const GivenOption* const engine = options_.Find(Ask::kEngine)) {
+    const bool beside_policy = options_.Find(Ask::kPolicy) != nullptr;
+    changes.insert(changes.begin(), EngineChange(engine->value, beside_policy));
+  }
   if (const GivenOption* const policy = options_.Find(Ask::kPolicy)) {
     changes.insert(changes.begin(), PolicyChange(policy->value));
   }

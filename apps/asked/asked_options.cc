@@ -78,7 +78,11 @@ constexpr Row kRows[] = {
     {Ask::kPolicy, "--policy", "POLICY", "policy",
      "Policy in place of the server's or the experiment's: a name (twinserve doctor --list "
      "policies), "
-     "a shared library (.so), or a file of Python (.py, or .py:CLASS)"},
+     "a shared library (.so), or a file of Python (.py, or .py:CLASS); with --engine also "
+     "MODULE:CLASS"},
+    {Ask::kEngine, "--engine", "RELEASE", "policy.own.engine",
+     "Release, such as vllm==0.33.0, whose scheduler the class of --policy is; without --policy, "
+     "its own scheduler"},
     {Ask::kSequences, "--max-num-running-reqs", "N", "", nullptr}};
 
 // Options of load generators and servers that say nothing about the experiment.

@@ -50,6 +50,7 @@ enum class Ask : std::uint8_t {
   kTtft,
   kTpot,
   kPolicy,
+  kEngine,
   kSequences,  // the limit of sequences, in words that no server has
 };
 

@@ -171,6 +171,9 @@ void FieldWriter::WriteSystem() {
   if (const GivenOption* const policy = Find(Ask::kPolicy)) {
     made_.changes.push_back(PolicyChange(policy->value));
   }
+  if (const GivenOption* const engine = Find(Ask::kEngine)) {
+    made_.changes.push_back(EngineChange(engine->value, Find(Ask::kPolicy) != nullptr));
+  }
 }
 
 void FieldWriter::WriteSeed() {

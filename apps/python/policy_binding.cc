@@ -10,6 +10,16 @@ namespace {
 namespace nb = nanobind;
 using Request = PolicyRequest;
 
+nb::list KeysFrom(const Request& request, std::size_t from_index) {
+  const std::vector<BlockKey>& keys =
+      request.has_left ? request.keys_left : request.sequence().keys;
+  nb::list result;
+  for (std::size_t i = from_index; i < keys.size(); ++i) {
+    result.append(static_cast<std::uint64_t>(keys[i]));
+  }
+  return result;
+}
+
 nb::class_<Request> BindAsked(nb::module_& module) {
   nb::class_<Request> request(
       module, "Request",
@@ -44,7 +54,10 @@ nb::class_<Request> BindAsked(nb::module_& module) {
               "C++: Sequence::predicted_output_tokens\nServer: no: it needs a predictor of its own")
       .def_ro("arrival_s", &Request::arrival_s,
               "Time of arrival, seconds since the start.\n"
-              "C++: Sequence::arrival\nServer: yes");
+              "C++: Sequence::arrival\nServer: yes")
+      .def_ro("output_tokens", &Request::output_tokens,
+              "Tokens of its output, from Policy.remove() on; -1 before.\n"
+              "C++: Sequence::known less prompt_tokens, in Policy::Remove()\nServer: yes");
   return request;
 }
 
@@ -82,6 +95,11 @@ void BindProgress(nb::class_<Request>& request) {
           "blocks", [](const Request& r) { return r.sequence().blocks.held(); },
           "KV blocks that it holds.\n"
           "C++: Sequence::blocks.held()\nServer: yes")
+      .def("prefix_keys", &KeysFrom, nb::arg("from_index") = 0,
+           "Keys of its full blocks from that index on: equal keys mean equal tokens up to the end "
+           "of "
+           "the block. Also after Policy.remove() of a policy that caches prefixes.\n"
+           "C++: Sequence::keys\nServer: yes, as hashes of tokens")
       .def("__repr__", [](const Request& r) {
         return "<twinserve.Request " + std::to_string(Index(r.id)) + ": prompt of " +
                std::to_string(r.prompt_tokens) + " tokens>";
@@ -186,6 +204,8 @@ void BindPolicy(nb::module_& module) {
                               "and is checked against the engine's invariants.");
   BindStepQueries(step);
   BindStepCalls(step);
+  module.def("engine_change", &EngineChange, nb::arg("asked"), nb::arg("beside_policy"),
+             "The change that names the release of --engine, in the form of --set.");
   module.def("policy_change", &PolicyChange, nb::arg("asked"),
              "The change that names the policy of --policy, in the form of --set.");
 }

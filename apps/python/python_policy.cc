@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <initializer_list>
 #include <utility>
 
 #include "apps/python/policy_step.h"
@@ -51,6 +52,26 @@ class Attributes {
     return limit;
   }
 
+  // The value that belongs to the attribute's word.
+  template <class E>
+  [[nodiscard]] E Word(const char* name,
+                       std::initializer_list<std::pair<const char*, E>> words) const {
+    const nb::object value = policy_.attr(name);
+    std::string word;
+    std::string allowed;
+    const bool is_text = nb::try_cast(value, word);
+    for (const auto& [known, meaning] : words) {
+      if (is_text && word == known) return meaning;
+      allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", known);
+    }
+    Refuse(name, value, allowed.c_str());
+  }
+
+  // Refuses the value of the attribute unless `holds`.
+  void Require(bool holds, const char* name, const char* allowed) const {
+    if (!holds) Refuse(name, policy_.attr(name), allowed);
+  }
+
   [[nodiscard]] bool Flag(const char* name) const {
     const nb::object value = policy_.attr(name);
     bool flag = false;
@@ -75,7 +96,11 @@ std::string PlaceOf(const nb::python_error& raised) {
   for (nb::object at = raised.traceback(); at.is_valid() && !at.is_none();
        at = at.attr("tb_next")) {
     const std::string file = TextOf(at.attr("tb_frame").attr("f_code").attr("co_filename"));
-    if (file.ends_with("/twinserve/policy.py")) continue;  // the base class
+    // The base class, and the policy that names the place in a scheduler itself.
+    if (file.ends_with("/twinserve/policy.py") ||
+        file.ends_with("/twinserve/engines/vllm_policy.py")) {
+      continue;
+    }
     place = fmt::format(" ({}, line {})", file.substr(file.rfind('/') + 1),
                         TextOf(at.attr("tb_lineno")));
   }
@@ -170,7 +195,10 @@ void PythonPolicy::Enqueue(const Sequence& sequence) {
 void PythonPolicy::Remove(const Sequence& sequence) {
   Guard("remove", [&] {
     nb::object& object = requests_[sequence.id];
-    nb::inst_ptr<PolicyRequest>(object)->has_left = true;
+    PolicyRequest& request = *nb::inst_ptr<PolicyRequest>(object);
+    request.has_left = true;
+    request.output_tokens = sequence.known - sequence.prompt_tokens;
+    if (scope_->traits.caches_prefixes) request.keys_left = sequence.keys;
     policy_.attr("remove")(object);
     object.reset();
     requests_.Close(sequence.id);
@@ -229,6 +257,32 @@ int ForkInterpreter() {
   return process;
 }
 
+// The traits with which a policy decides as a particular system does.
+void SetSystemTraits(const Attributes& attributes, PolicyTraits& traits) {
+  traits.steps_in_flight_max = attributes.Limit("steps_in_flight_max");
+  attributes.Require(traits.steps_in_flight_max >= 1 && traits.steps_in_flight_max <= 1024,
+                     "steps_in_flight_max", "1 to 1024");
+  traits.result_queue =
+      attributes.Word<ResultQueue>("result_queue", {{"synchronous", ResultQueue::kSynchronous},
+                                                    {"pipeline", ResultQueue::kPipeline},
+                                                    {"async", ResultQueue::kAsync},
+                                                    {"batch_queue", ResultQueue::kBatchQueue},
+                                                    {"overlap", ResultQueue::kOverlap}});
+  const bool one = traits.steps_in_flight_max == 1;
+  attributes.Require(one == (traits.result_queue == ResultQueue::kSynchronous), "result_queue",
+                     "synchronous with one step in flight, another one with several");
+  traits.overlaps_own_steps = attributes.Flag("overlaps_own_steps");
+  attributes.Require(!traits.overlaps_own_steps || !one, "overlaps_own_steps",
+                     "False with one step in flight");
+  traits.frees_in_flight = attributes.Flag("frees_in_flight");
+  traits.publishes_returned_tokens = attributes.Flag("publishes_returned_tokens");
+  traits.outputs_end_at_context = attributes.Flag("outputs_end_at_context");
+  traits.sized_for_tokens = attributes.Limit("sized_for_tokens");
+  traits.release_order = attributes.Word<ReleaseOrder>(
+      "release_order",
+      {{"back", ReleaseOrder::kBack}, {"keyless_front", ReleaseOrder::kKeylessFront}});
+}
+
 // `policy` is a twinserve.Policy; `make`, if not None, makes further ones for the engines, which
 // else share it. Throws as OwnPolicyOf().
 std::shared_ptr<OwnPolicy> MakeOwnPolicy(nb::object policy, nb::object make, nb::object error) {
@@ -245,6 +299,7 @@ std::shared_ptr<OwnPolicy> MakeOwnPolicy(nb::object policy, nb::object make, nb:
   traits.caches_prefixes = attributes.Flag("caches_prefixes");
   traits.swaps_to_host = attributes.Flag("swaps_to_host");
   traits.reads_predictions = attributes.Flag("reads_predictions");
+  SetSystemTraits(attributes, traits);
   if (traits.swaps_to_host) traits.memory_rule = "vllm_v0";  // the rule that has swap space
   result->make = [shared = SharedObject(std::move(policy)),
                   shared_make = SharedObject(std::move(make)),
@@ -266,8 +321,14 @@ std::shared_ptr<const OwnPolicy> LoadPythonPolicy(const PolicyFile& file, const 
   nb::object class_name = nb::none();
   if (file.class_name) class_name = nb::cast(*file.class_name);
   try {
-    const nb::object load = nb::module_::import_("twinserve._policy_file").attr("load");
-    const nb::object loaded = load(file.path, class_name, parameters);
+    nb::object loaded;
+    if (file.engine) {
+      const nb::object load = nb::module_::import_("twinserve.engines").attr("load");
+      loaded = load(*file.engine, file.path, class_name, parameters);
+    } else {
+      const nb::object load = nb::module_::import_("twinserve._policy_file").attr("load");
+      loaded = load(file.path, class_name, parameters);
+    }
     const nb::object make = loaded[1];
     const std::shared_ptr<OwnPolicy> own = MakeOwnPolicy(make(), make, error);
     own->fork = ForkInterpreter;

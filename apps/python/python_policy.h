@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config/policy_file.h"
 #include "core/id_window.h"
@@ -33,6 +34,8 @@ struct PolicyRequest {
   std::uint32_t tenant = 0;
   std::int32_t predicted_output_tokens = -1;
   double arrival_s = 0;
+  std::int32_t output_tokens = -1;  // once it has left
+  std::vector<BlockKey> keys_left;  // once it has left, of a policy that caches prefixes
 
   // Throws nanobind::value_error if no step is being planned or the request is gone.
   [[nodiscard]] const Sequence& sequence() const;

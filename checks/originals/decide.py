@@ -16,6 +16,7 @@ import signal
 import sys
 import traceback
 
+HERE = pathlib.Path(__file__).resolve().parent
 ITERATIONS_MAX, SECONDS_MAX = 400, 60
 
 
@@ -61,9 +62,9 @@ def main():
     system, packages, absent_names = sys.argv[1:4]
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever an original prints stays out of the results
-    sys.path[:0] = [str(pathlib.Path(__file__).parent), packages]
+    sys.path[:0] = [str(HERE), str(HERE.parent.parent / "apps/python/twinserve"), packages]
     logging.disable(logging.CRITICAL)
-    import absent
+    from engines import absent
     absent.install([name for name in absent_names.split(",") if name])
     signal.signal(signal.SIGALRM, give_up)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller ends this process

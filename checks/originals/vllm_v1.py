@@ -5,38 +5,12 @@ the model's tokens and the drafts. The two engine loops (synchronous; a queue of
 written again here, from the engine core of the release.
 """
 import collections
-import dataclasses
-import inspect
 import pathlib
 
+from engines import vllm_release
+from engines.vllm_release import Settings
+
 STOP_TOKEN = 3
-
-
-class Settings:
-    """A configuration object: the given values, then the properties and defaults of the release's
-    own class, then None."""
-
-    def __init__(self, like=None, **values):
-        self.__dict__.update(values, _like=like)
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        own = inspect.getattr_static(self._like, name, None) if self._like else None
-        if isinstance(own, property):
-            return own.fget(self)
-        if inspect.isfunction(own):
-            return own.__get__(self)
-        field = getattr(self._like, "__dataclass_fields__", {}).get(name)
-        if field is None or field.default is dataclasses.MISSING:
-            return None
-        return getattr(field.default, "default", field.default)  # of a pydantic field
-
-
-def accepted(function, values):
-    """Of the keyword arguments, those that the function has."""
-    names = inspect.signature(function).parameters
-    return {name: value for name, value in values.items() if name in names}
 
 
 def queue_rule(package):
@@ -62,47 +36,7 @@ class Original:
         self.steps = []
         self.scheduler, self.hasher = self.build()
 
-    def config(self):
-        import vllm.config as config
-        params, kv = self.params, self.case["kv"]
-        own = {"max_model_len": params["max_model_len"], "is_encoder_decoder": False,
-               "enable_chunked_prefill": params["enable_chunked_prefill"]}
-        wanted = ["max_num_batched_tokens", "max_num_seqs", "policy", "async_scheduling",
-                  "long_prefill_token_threshold", "long_prefill_token_threshold_adaptive",
-                  "scheduler_reserve_full_isl", "watermark", "prefill_schedule_interval",
-                  "max_num_active_seqs", "max_num_scheduled_tokens"]
-        fields = config.SchedulerConfig.__dataclass_fields__
-        own |= {name: params[name] for name in wanted if name in params and name in fields}
-        unknown = [name for name in wanted if params.get(name) and name not in fields]
-        if unknown:
-            raise ValueError(f"this release has no {unknown[0]}")
-        cache = Settings(config.CacheConfig, block_size=kv["block_size"],
-                         num_gpu_blocks=kv["blocks"] + 1,
-                         enable_prefix_caching=params["enable_prefix_caching"])
-        model = Settings(config.ModelConfig, max_model_len=params["max_model_len"],
-                         runner_type="generate", is_encoder_decoder=False, uses_mrope=False,
-                         supports_multimodal_inputs=False, is_multimodal_model=False,
-                         is_diffusion=False, enable_return_routed_experts=False,
-                         return_sampling_mask=False, multimodal_config=None, is_hybrid=False)
-        return Settings(
-            config.VllmConfig, scheduler_config=Settings(
-                config.SchedulerConfig, **self.checked(config.SchedulerConfig, own)),
-            cache_config=cache, model_config=model,
-            parallel_config=Settings(config.ParallelConfig), use_v2_model_runner=False,
-            observability_config=Settings(config.ObservabilityConfig),
-            attention_config=Settings(), aux_output_config=Settings(enabled=False),
-            ec_manager_config=Settings(get_encoder_cache_manager_obj=lambda: None),
-            speculative_config=self.speculation(config))
-
-    @staticmethod
-    def checked(like, values):
-        """The release's own checks of its scheduler's parameters, if it can be built here."""
-        built = like(**{name: value for name, value in values.items()
-                        if name in inspect.signature(like).parameters})
-        names = like.__dataclass_fields__
-        return values | {name: getattr(built, name) for name in names if hasattr(built, name)}
-
-    def speculation(self, config):
+    def speculation(self):
         if not self.drafts_max:
             return None
         method = self.params["spec_method"]
@@ -118,27 +52,14 @@ class Original:
             uses_extract_hidden_states=lambda: False, use_gemma4_mtp=lambda: False)
 
     def build(self):
+        from vllm.utils.hashing import sha256
         from vllm.v1.core import kv_cache_utils
         from vllm.v1.core.sched.async_scheduler import AsyncScheduler
         from vllm.v1.core.sched.scheduler import Scheduler
-        from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
-        import torch
-        from vllm.utils.hashing import sha256
-        size = self.case["kv"]["block_size"]
-        spec = FullAttentionSpec(block_size=size, num_kv_heads=1, head_size=1, dtype=torch.float16)
-        cache = KVCacheConfig(**accepted(KVCacheConfig, {
-            "num_blocks": self.case["kv"]["blocks"] + 1, "kv_cache_tensors": [],
-            "kv_cache_groups": [KVCacheGroupSpec(["layer"], spec)], "hash_block_size": size}))
-        kv_cache_utils.init_none_hash(sha256)
-        kind = AsyncScheduler if self.asynchronous else Scheduler
-        scheduler = kind(**accepted(Scheduler, {
-            "vllm_config": self.config(), "kv_cache_config": cache, "block_size": size,
-            "structured_output_manager": Settings(accept_tokens=lambda *_, **__: True,
-                                                  should_advance=lambda *_, **__: False,
-                                                  validate_tokens=lambda request, tokens: tokens),
-            "mm_registry": Settings(
-                supports_multimodal_inputs=lambda _: False),
-            "log_stats": False, "hash_block_size": size}))
+        size, blocks = self.case["kv"]["block_size"], self.case["kv"]["blocks"]
+        config = vllm_release.configuration(self.params, size, blocks, self.speculation())
+        scheduler = vllm_release.make_scheduler(
+            AsyncScheduler if self.asynchronous else Scheduler, config, size, blocks)
         preempt = scheduler._preempt_request
 
         def noted(request, *values, **named):
@@ -152,14 +73,12 @@ class Original:
 
     def add(self, entry):
         from vllm.sampling_params import SamplingParams
-        from vllm.v1.request import Request
         tokens = entry.get("tokens") or [10 + entry["id"]] * entry["prompt"]
         sampling = SamplingParams(max_tokens=entry["max_new"], stop_token_ids=[STOP_TOKEN])
-        self.scheduler.add_request(Request(**accepted(Request.__init__, {
-            "request_id": str(entry["id"]), "prompt_token_ids": list(tokens),
-            "sampling_params": sampling, "pooling_params": None, "eos_token_id": None,
-            "arrival_time": float(entry["id"]), "priority": entry.get("priority", 0),
-            "block_hasher": self.hasher})))
+        self.scheduler.add_request(vllm_release.request_of(
+            request_id=str(entry["id"]), prompt_token_ids=list(tokens), sampling_params=sampling,
+            arrival_time=float(entry["id"]), priority=entry.get("priority", 0),
+            block_hasher=self.hasher))
 
     def free(self):
         return self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
@@ -212,7 +131,6 @@ class Original:
 
     def process(self, output, emitting, step):
         """Hands the results of a batch to the scheduler; completes the record."""
-        from vllm.v1.outputs import ModelRunnerOutput
         names = [str(index) for index, _, _, _ in emitting]
         sampled, verified, emitted, offers = [], [], [], {}
         for index, drafts, emits, prefill in emitting:
@@ -231,11 +149,8 @@ class Original:
         counts = {name: self.scheduler.requests[name].num_output_tokens
                   for name in names if name in self.scheduler.requests}
         requests = {name: self.scheduler.requests[name] for name in counts}
-        results = self.scheduler.update_from_output(output, ModelRunnerOutput(**accepted(
-            ModelRunnerOutput, {"req_ids": names, "sampled_token_ids": sampled,
-                                "req_id_to_index": {name: i for i, name in enumerate(names)},
-                                "logprobs": None, "prompt_logprobs_dict": {},
-                                "pooler_output": None})))
+        results = self.scheduler.update_from_output(
+            output, vllm_release.model_output(names, sampled))
         for name, request in requests.items():
             new = request.num_output_tokens - counts[name]
             self.emitted[int(name)] += new

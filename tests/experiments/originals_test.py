@@ -20,13 +20,12 @@ import unittest
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
 BINARY = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
-sys.path.insert(0, str(SOURCE / "checks/originals"))
+sys.path[:0] = [str(SOURCE / "checks/originals"), str(SOURCE / "apps/python/twinserve")]
 sys.dont_write_bytecode = True
-import absent  # noqa: E402 (its folder comes first)
-import differences  # noqa: E402
+import differences  # noqa: E402 (its folder comes first)
 import draw  # noqa: E402
-import environment  # noqa: E402
 import releases  # noqa: E402
+from engines import absent, environment  # noqa: E402
 
 loader = importlib.machinery.SourceFileLoader("originals", str(SOURCE / "checks/originals/run"))
 originals = importlib.util.module_from_spec(

@@ -136,7 +136,7 @@ def test_the_list_of_data_is_what_the_tree_has():
     # Experiments that run models or drive a build of the tree are of no use without it.
     left_out = {"quickstart_cpu", "cpu_validation", "serving"}
     wanted = {path for path in (ROOT / "experiments").rglob("*")
-              if path.suffix in (".textproto", ".md", ".json")
+              if (path.suffix in (".textproto", ".md", ".json") or path.name == "rules.py")
               and path.relative_to(ROOT).parts[1] not in left_out and "expected" not in path.parts}
     for pattern in ("traces/data/*", "traces/samples/*", "plots/*.py", "apps/python/notebooks/*.ipynb",
                     "experiments/policy_search/*.py", "experiments/policy_search/**/*.csv"):

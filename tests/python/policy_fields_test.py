@@ -55,5 +55,5 @@ def test_every_field_of_a_request_and_of_a_step_says_whether_a_server_knows_it()
         properties = {name for name, value in vars(kind).items()
                       if isinstance(value, property) and not name.startswith("_")}
         assert properties <= {name for name, _ in fields_of(kind)}
-    assert len(list(fields_of(twinserve.Request))) == 15
+    assert len(list(fields_of(twinserve.Request))) == 17
     assert {"blocks_for", "lookup_prefix"} <= {name for name, _ in fields_of(twinserve.Step)}

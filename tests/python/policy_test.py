@@ -243,6 +243,72 @@ def test_an_attribute_of_another_type_is_named(tiny, attributes, what):
         twinserve.run(tiny, policy=failing(lambda self, step: None, **attributes))
 
 
+def test_two_steps_in_flight_plan_as_an_asynchronous_scheduler_does(tiny):
+    class Ahead(FirstComeFirstServed):
+        steps_in_flight_max, result_queue = 2, "batch_queue"
+        overlaps_own_steps = frees_in_flight = outputs_end_at_context = True
+        release_order = "keyless_front"
+
+        def plan(self, step):
+            for request in list(self.running):  # a token in flight may be the last one
+                certain = request.pending > 0 and request.known + 1 >= (
+                    request.prompt_tokens + request.max_output_tokens)
+                if not certain and request.left > 0 and step.tokens_left > 0:
+                    tokens = min(request.left, step.tokens_left)
+                    assert step.grow(request, request.computed + tokens)
+                    step.schedule(request, tokens)
+            while self.waiting and step.tokens_left > 0 and len(self.running) < 16:
+                request = self.waiting[0]
+                tokens = min(request.left, step.tokens_left)
+                step.admit(request)
+                assert step.grow(request, tokens)
+                step.schedule(request, tokens)
+
+    loads = {"policy": "vllm_v1 { max_num_batched_tokens: 512 max_num_seqs: 16 max_model_len: 512 "
+                       "async_scheduling: true scheduler_reserve_full_isl: false }",
+             "workload.arrivals.rate": 3000, "workload.requests": 200,
+             "system.memory.blocks_override": 256}
+    built_in = twinserve.run(tiny, loads)
+    assert twinserve.run(tiny, loads, policy=Ahead).digest == built_in.digest
+
+
+def test_keys_of_blocks_and_the_length_of_an_ended_output_can_be_read(tiny):
+    class Keyed(FirstComeFirstServed):
+        caches_prefixes = True
+        seen, left = {}, []
+
+        def plan(self, step):
+            for request in self.waiting:
+                self.seen[request.id] = request.prefix_keys()
+                assert request.output_tokens == -1
+                assert request.prefix_keys(1) == request.prefix_keys()[1:]
+            super().plan(step)
+
+        def remove(self, request):
+            super().remove(request)
+            assert request.prefix_keys()[:4] == self.seen[request.id]  # of 64 tokens
+            self.left.append(request.output_tokens)
+
+    twinserve.run(tiny, {"workload.shape.shared_prefix": "{ prompts: 1 tokens: 32 }",
+                         "workload.shape.prompt.value": 32}, policy=Keyed)
+    assert Keyed.left == [8] * 100
+    assert len({tuple(keys[:2]) for keys in Keyed.seen.values()}) == 1
+    assert len({keys[2] for keys in Keyed.seen.values()}) == 100
+
+
+@pytest.mark.parametrize("attributes, what", [
+    ({"steps_in_flight_max": 0}, "steps_in_flight_max is 0; allowed: 1 to 1024"),
+    ({"result_queue": "fast"}, "result_queue is fast; allowed: synchronous, pipeline, async, "
+                               "batch_queue, overlap"),
+    ({"steps_in_flight_max": 2}, "result_queue is synchronous; allowed: synchronous with one step"),
+    ({"overlaps_own_steps": True}, "overlaps_own_steps is True; allowed: False with one step"),
+    ({"release_order": 3}, "release_order is 3; allowed: back, keyless_front")])
+def test_attributes_of_a_system_are_checked(tiny, attributes, what):
+    policy = type("Wrong", (FirstComeFirstServed,), attributes)
+    with pytest.raises(twinserve.PolicyError, match=what):
+        twinserve.run(tiny, policy=policy)
+
+
 def test_a_result_of_another_type_names_the_method(tiny):
     with pytest.raises(twinserve.PolicyError,
                        match=r"policy Failing: wake_at\(\) failed in step 1: it returned soon; "

@@ -1,4 +1,4 @@
-"""The command twinserve: the commands of the program, `examples` and `plot`."""
+"""The command twinserve: the commands of the program, `engines`, `examples` and `plot`."""
 from __future__ import annotations
 
 import ast
@@ -24,6 +24,8 @@ def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     _native.set_policy_host_command([sys.executable, "-m", "twinserve"])
     code = _native.main(sys.argv, [
+        ("engines", "Install and list releases of vLLM whose schedulers can decide",
+         _ended(_engines)),
         ("examples", "List the experiments of the package, or copy them with traces and notebooks",
          _ended(_examples)),
         ("plot", "Draw a figure of runs (docs/figures.md)", _ended(_plot)),
@@ -63,6 +65,11 @@ def _ended(command: Callable[[list[str]], None]) -> Callable[[list[str]], int]:
             return 1
         return 0
     return call
+
+
+def _engines(words: list[str]) -> None:
+    from twinserve.engines import command
+    command.main(words)
 
 
 def _examples(words: list[str]) -> None:

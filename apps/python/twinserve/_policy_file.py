@@ -24,9 +24,12 @@ def load(path: str, class_name: str | None,
 
     Runs the file, again only if it has changed. Raises InputError.
     """
-    module = _module(path)
+    module = module_of(path)
     policy_class = _class(module, path, class_name)
-    values = {name: _value(policy_class, name, text) for name, text in parameters}
+    defaults = {name: getattr(policy_class, name) for name in dir(policy_class)
+                if is_parameter(getattr(policy_class, name), name)}
+    values = {name: value_of(defaults, policy_class.__name__, name, text)
+              for name, text in parameters}
 
     def make() -> Policy:
         try:
@@ -52,7 +55,8 @@ def _line(error: BaseException, path: str) -> str:
     return f"{text} (line {lines[-1]})" if lines else text
 
 
-def _module(path: str) -> types.ModuleType:
+def module_of(path: str) -> types.ModuleType:
+    """What the file defines. Runs it, again only if it has changed. Raises InputError."""
     try:
         with open(path, "rb") as file:
             source = file.read()
@@ -99,15 +103,14 @@ def _class(module: types.ModuleType, path: str, class_name: str | None) -> type[
     return found
 
 
-def _value(policy: type[Policy], name: str, text: str) -> Any:
-    """The text as a value of the attribute's type."""
-    parameters = [known for known in dir(policy) if _is_parameter(getattr(policy, known), known)]
-    if name not in parameters:
-        nearest = difflib.get_close_matches(name, parameters, n=1, cutoff=0)
+def value_of(defaults: dict[str, Any], owner: str, name: str, text: str) -> Any:
+    """The text as a value of the type that the parameter's default has. Raises InputError."""
+    if name not in defaults:
+        nearest = difflib.get_close_matches(name, defaults, n=1, cutoff=0)
         near = f"nearest {nearest[0]}; " if nearest else ""
-        raise InputError(f"policy.own.parameters.{name}: is no parameter of {policy.__name__}; {near}"
-                         f"allowed: {', '.join(parameters)}")
-    kind = type(getattr(policy, name))
+        raise InputError(f"policy.own.parameters.{name}: is no parameter of {owner}; {near}"
+                         f"allowed: {', '.join(defaults)}")
+    kind = type(defaults[name])
     try:
         if kind is bool:
             return {"true": True, "false": False}[text.lower()]
@@ -117,5 +120,6 @@ def _value(policy: type[Policy], name: str, text: str) -> Any:
         raise InputError(f"policy.own.parameters.{name}: is {text}; allowed: {allowed}") from None
 
 
-def _is_parameter(value: Any, name: str) -> bool:
+def is_parameter(value: Any, name: str) -> bool:
+    """Whether a class attribute is a parameter of its policy."""
     return not name.startswith("_") and type(value) in (bool, int, float, str)

@@ -37,6 +37,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     *,
     policy: Policy | Callable[[], Policy] | PolicyFile | None = None,
+    engine: str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Run:
     """Runs one experiment in the world that it names and returns its results.
@@ -50,6 +51,8 @@ def run(
     policy      a twinserve.Policy that decides in place of the experiment's, or a function or class
                 without arguments that makes one; or what --policy takes: "fair.py:Fair",
                 "libfair.so", or the name of a policy
+    engine      the release whose scheduler the class `policy` is ("my_rules:MyScheduler"), such as
+                "vllm==0.33.0"; its own scheduler without `policy` (docs/engines.md)
     progress    called as progress(what, done, total) about 20 times a second; a total of 0 is
                 unknown
 
@@ -60,8 +63,11 @@ def run(
     """
     text, is_text = source_of(experiment)
     changes = changes_of(overrides)
-    if isinstance(policy, (str, os.PathLike)):
-        changes, policy = [*policy_changes(policy), *changes], None
+    if isinstance(policy, (str, os.PathLike)) or (policy is None and engine is not None):
+        changes, policy = [*policy_changes(policy, engine), *changes], None
+    elif engine is not None:
+        raise _native.InputError("engine: belongs to a class that `policy` names; allowed with an "
+                                 "object: twinserve.engines.policy(CLASS, engine)")
     scratch: list[str] = []
 
     def make_directory() -> str:

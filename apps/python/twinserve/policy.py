@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from twinserve._native import InputError, Request, Step, policy_change
+from twinserve._native import InputError, Request, Step, engine_change, policy_change
 
 
 class Policy:
@@ -32,6 +32,23 @@ class Policy:
     caches_prefixes: bool = False
     swaps_to_host: bool = False
     reads_predictions: bool = False
+    # For policies that decide as a particular system does (PolicyTraits in sched/policy/policy.h).
+    # Steps that may be planned before the oldest returns, and when results return: synchronous
+    # (one step), pipeline, async, batch_queue or overlap.
+    steps_in_flight_max: int = 1
+    result_queue: str = "synchronous"
+    # May issue a request again before its result is back.
+    overlaps_own_steps: bool = False
+    # A cancelled request frees its blocks although a step in flight has it.
+    frees_in_flight: bool = False
+    # The engine publishes blocks again when tokens return.
+    publishes_returned_tokens: bool = False
+    # No token beyond context_tokens_max is computed.
+    outputs_end_at_context: bool = False
+    # Tokens of the largest step, for which the KV cache is sized; 0 = tokens_per_step_max.
+    sized_for_tokens: int = 0
+    # Where blocks without a key join the free queue: back or keyless_front.
+    release_order: str = "back"
 
     waiting: list[Request]
     running: list[Request]
@@ -103,11 +120,12 @@ def made_policy(policy: Policy | Callable[[], Policy] | None) -> Policy | None:
     return made
 
 
-def policy_changes(policy: PolicyFile | None) -> list[str]:
-    """The change, in the form of --set, that names a policy as --policy does."""
+def policy_changes(policy: PolicyFile | None, engine: str | None = None) -> list[str]:
+    """The changes, in the form of --set, that name a policy as --policy and --engine do."""
+    of_engine = [] if engine is None else [engine_change(engine, policy is not None)]
     if policy is None:
-        return []
+        return of_engine
     if not isinstance(policy, (str, os.PathLike)):
         raise InputError(f"policy: is {policy!r}; allowed in studies: what --policy takes, such as "
                          '"fair.py:Fair": a class is known to this process alone')
-    return [policy_change(os.fspath(policy))]
+    return [policy_change(os.fspath(policy)), *of_engine]

@@ -23,7 +23,8 @@ Progress = Callable[[str, int, int], None]
 
 
 def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str | None = None, *,
-          policy: PolicyFile | None = None, overrides: Mapping[str, Any] | None = None,
+          policy: PolicyFile | None = None, engine: str | None = None,
+          overrides: Mapping[str, Any] | None = None,
           out: str | os.PathLike[str] | None = None,
           accept_other_build: bool = False, progress: Progress | None = None) -> pd.DataFrame:
     """Runs all points of a study (docs/studies.md), several at a time.
@@ -37,6 +38,7 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
     policy     decides in place of the experiments' policies, as --policy takes it: "fair.py:Fair",
                "libfair.so", or the name of a policy. Runs of a policy in Python are processes, so
                that several use several cores
+    engine     the release whose scheduler the class `policy` is, as in run()
     overrides  changes to every experiment, as in run()
     out        a folder for results.csv, summary.csv, timing.csv and study.json, and, where pyarrow
                is installed, results.parquet: the table that is returned. A folder with a part of
@@ -52,7 +54,7 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
     Raises InputError, KeyboardInterrupt; ImportError if a module is missing that a cluster needs.
     """
     _require_jobs(jobs)
-    source, changes = source_of(study), [*policy_changes(policy), *changes_of(overrides)]
+    source, changes = source_of(study), [*policy_changes(policy, engine), *changes_of(overrides)]
     native = _native.Study(source, changes)
     nodes: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="twinserve-") as scratch:
@@ -98,6 +100,7 @@ def _write_parquet(frame: pd.DataFrame, path: pathlib.Path) -> None:
 
 def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], vary: str,
              between: tuple[float, float], until: str, *, policy: PolicyFile | None = None,
+             engine: str | None = None,
              overrides: Mapping[str, Any] | None = None, replications: int = 20,
              confidence: float = 0.95, tolerance: float = 0.01, doublings: int = 5,
              jobs: int | None = None, smallest: bool = False,
@@ -109,6 +112,7 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
     between       where to look: the bounds should hold at the first value and not at the second
     until         bounds joined by &&: "p99_ttft_ms<=1000 && p99_tpot_ms<=100"
     policy        decides in place of the experiments' policies, as in sweep()
+    engine        the release whose scheduler the class `policy` is, as in run()
     overrides     changes to every experiment
     replications  seeds per value; low and high need 10
     confidence    of intervals and of the test behind low and high
@@ -144,8 +148,9 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
         if not allowed:
             raise _native.InputError(f"{name}: is {value}; allowed: see help(twinserve.capacity)")
     rows, probes, comparisons, reports = _native.capacity(
-        sources, names, [*policy_changes(policy), *changes_of(overrides)], vary, (low, high), until,
-        replications, confidence, tolerance, doublings, jobs or 0, smallest, progress)
+        sources, names, [*policy_changes(policy, engine), *changes_of(overrides)], vary,
+        (low, high), until, replications, confidence, tolerance, doublings, jobs or 0, smallest,
+        progress)
     report(reports)
     frame = pd.DataFrame(rows)
     frame.attrs.update(probes=probes, comparisons=comparisons)

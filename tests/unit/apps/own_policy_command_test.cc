@@ -143,6 +143,39 @@ TEST_F(OwnPolicyCommandTest, OtherFilesAreRefused) {
                         "the command twinserve of the Python package"));
 }
 
+TEST_F(OwnPolicyCommandTest, ASchedulerOfAReleaseIsNamedByItsClassAndNeedsPython) {
+  const char* const needs_python =
+      "policy.own.engine: vllm==0.33.0 is run by Python, which this program cannot do; allowed: "
+      "the "
+      "command twinserve of the Python package (pip install)";
+  const auto refusal = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"run", "small.textproto"});
+    return Refusal(options);
+  };
+  EXPECT_THAT(refusal({"--engine", "vllm==0.33.0"}), HasSubstr(needs_python));
+  EXPECT_THAT(refusal({"--policy", "rules:Mine", "--engine", "vllm==0.33.0"}),
+              HasSubstr(needs_python));
+  EXPECT_THAT(refusal({"--policy", "rules:Mine"}),
+              HasSubstr("policy.own.engine: is missing, and rules:Mine is in no file; allowed: a "
+                        "release, such as vllm==0.33.0, whose scheduler it is"));
+  EXPECT_THAT(refusal({"--policy", "rules.py:Mine", "--engine", "vllm==0.33.0"}),
+              HasSubstr("rules.py: no such file"));
+}
+
+TEST_F(OwnPolicyCommandTest, StudiesTakeClassAndReleaseInAnyOrder) {
+  Write("study.textproto", kStudy);
+  int number = 0;
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"--engine", "vllm==0.33.0", "--policy", "rules:Mine"},
+        {"--policy", "rules:Mine", "--engine", "vllm==0.33.0"},
+        {"--engine", "vllm==0.33.0"}}) {
+    std::vector<std::string> line = {"sweep", "study.textproto", "--out",
+                                     "out" + std::to_string(++number)};
+    line.insert(line.end(), options.begin(), options.end());
+    EXPECT_THAT(Run(line).err, HasSubstr("policy.own.engine: vllm==0.33.0 is run by Python"));
+  }
+}
+
 TEST_F(OwnPolicyCommandTest, OtherParametersAreRefused) {
   const auto refusal = [&](const std::string& change) {
     return Refusal({"run", "small.textproto", "--policy", kLibrary, "--set", change});

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zipfile
 
-import cuda_stubs
+from . import cuda_stubs
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Pinned: what every scheduler needs for its own settings and queues.
@@ -84,7 +84,13 @@ class Environment:
         self.packages = folder / "packages"
         self.note = folder / "installed.json"
 
+    @property
+    def site_packages(self):
+        """The folder of the dependencies."""
+        return next(iter(self.folder.glob("env/lib/python*/site-packages")), self.folder / "env")
+
     def installed(self):
+        """What the installation noted when it was complete; None if there is none."""
         return json.loads(self.note.read_text()) if self.note.is_file() else None
 
     def install(self):
@@ -106,7 +112,8 @@ class Environment:
         if self.system.torch:
             self.install_torch()
         absent = self.find_absent()
-        self.note.write_text(json.dumps({"absent": absent}) + "\n")
+        version = ".".join(map(str, sys.version_info[:2]))
+        self.note.write_text(json.dumps({"absent": absent, "python": version}) + "\n")
         return absent
 
     def pin(self, name):
@@ -143,12 +150,12 @@ class Environment:
             values["LD_LIBRARY_PATH"] = str(self.folder / "stubs")
         return values
 
-    def worker(self, absent):
-        """The process that decides cases (decide.py)."""
+    def process(self, script, *arguments):
+        """The script, run by the environment's Python; its errors go to worker.log."""
         return subprocess.Popen(
-            [str(self.python), str(HERE / "decide.py"), self.system.module, str(self.packages),
-             ",".join(absent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=(self.folder / "worker.log").open("w"), text=True, env=self.variables())
+            [str(self.python), str(script), *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=(self.folder / "worker.log").open("w"), text=True,
+            env=self.variables())
 
     def find_absent(self):
         """The packages that the scheduler imports and that are replaced by empty modules. Where
@@ -156,7 +163,8 @@ class Environment:
         absent = list(self.system.absent)
         while True:
             self.say(f"importing the scheduler; {len(absent)} packages replaced")
-            process = self.worker(absent)
+            process = self.process(HERE / "import_release.py", str(self.packages),
+                                   ",".join(absent), *self.system.modules)
             process.communicate("")
             if process.returncode == 0:
                 return absent
