@@ -183,17 +183,30 @@ std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file) {
              "twinserve of the Python package (pip install), or a shared library (.so)");
 }
 
-std::string PolicyChange(std::string_view asked) {
+std::optional<PolicyFile> PolicyFileOf(std::string_view asked) {
+  PolicyFile file;
   const std::size_t colon = asked.rfind(':');
   const std::string_view path = asked.substr(0, colon);
-  const bool has_class = colon != std::string_view::npos && path.ends_with(kPythonEnding);
-  const std::string_view file = has_class ? path : asked;
-  if (!file.ends_with(kLibraryEnding) && !file.ends_with(kPythonEnding)) {
-    if (IsClassInModule(asked)) return fmt::format("policy=own {{ class: {} }}", Quoted(asked));
-    return fmt::format("policy={}", asked);
+  if (colon != std::string_view::npos && path.ends_with(kPythonEnding)) {
+    file.path = path;
+    file.class_name = asked.substr(colon + 1);
+  } else if (asked.ends_with(kLibraryEnding) || asked.ends_with(kPythonEnding)) {
+    file.path = asked;
+  } else if (IsClassInModule(asked)) {
+    file.class_name = asked;
+  } else {
+    return std::nullopt;
   }
-  return fmt::format("policy=own {{ path: {} {}}}", Quoted(file),
-                     has_class ? fmt::format("class: {} ", Quoted(asked.substr(colon + 1))) : "");
+  return file;
+}
+
+std::string PolicyChange(std::string_view asked) {
+  const std::optional<PolicyFile> file = PolicyFileOf(asked);
+  if (!file) return fmt::format("policy={}", asked);
+  std::string change = "policy=own {";
+  if (!file->path.empty()) change += fmt::format(" path: {}", Quoted(file->path));
+  if (file->class_name) change += fmt::format(" class: {}", Quoted(*file->class_name));
+  return change + " }";
 }
 
 std::string EngineChange(std::string_view asked, bool beside_policy) {

@@ -36,9 +36,11 @@ void SetPythonPolicyLoader(PolicyLoader loader);
 // policy that cannot be made, parameters that it does not have.
 std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file);
 
-// The change of an experiment, as --set takes it, that names the policy of `--policy asked`: the
-// name of a policy of the registry, a shared library, a file of Python with an optional class
-// behind a colon, or MODULE:CLASS.
+// The file or class that `--policy asked` names: a shared library, a file of Python with an
+// optional class behind a colon, or MODULE:CLASS; nullopt for the name of a policy of the registry.
+std::optional<PolicyFile> PolicyFileOf(std::string_view asked);
+
+// The change of an experiment, as --set takes it, that names the policy of `--policy asked`.
 std::string PolicyChange(std::string_view asked);
 // The change that names the release of `--engine asked`: of the class that --policy names, or else
 // its own scheduler.

@@ -38,6 +38,8 @@ constexpr double kQuickLoadMin = 1.5;
 constexpr std::int32_t kQuickRounds = 3;  // of each experiment that is named
 // Time of planning that a policy in C++ may take in 99 % of its steps; one in Python: JudgeOptions.
 constexpr double kLibraryPlanningUs = 50;
+// Schedulers of engines take about a millisecond a step.
+constexpr double kEngineBudgetSeconds = 600;
 
 struct JudgeArguments {
   std::vector<std::string> policies;
@@ -45,6 +47,7 @@ struct JudgeArguments {
   std::vector<std::string> experiments;
   std::vector<std::string> assignments;
   std::vector<std::string> against;
+  std::string engine;
   std::vector<PolicyParameter> parameters;
   std::int64_t seed = -1;  // not given
   std::uint64_t submission = 1;
@@ -53,7 +56,7 @@ struct JudgeArguments {
   std::int32_t rounds_max = 6;
   std::int32_t hostile_worlds = 1000;
   double confidence = 0.97;
-  double budget_s = 15;
+  double budget_s = 0;  // not given
   std::string metric;
   std::string format = "json";
   bool quick = false;
@@ -140,7 +143,8 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.rounds_max = std::max(arguments.rounds, arguments.rounds_max);
   options.hostile_worlds = arguments.hostile_worlds;
   options.metric = arguments.metric;
-  options.planning_budget_s = arguments.budget_s;
+  if (!arguments.engine.empty()) options.planning_budget_s = kEngineBudgetSeconds;
+  if (arguments.budget_s > 0) options.planning_budget_s = arguments.budget_s;
 #if defined(__SANITIZE_ADDRESS__)
   options.host.limits.memory_bytes =
       0;  // the sanitizer's own memory has addresses beyond any limit
@@ -167,18 +171,14 @@ double CpuSeconds() {
   return seconds;
 }
 
-// The file with a policy that was asked for; nullopt for a policy of the registry.
-std::optional<PolicyFile> FileOf(const std::string& asked,
-                                 const std::vector<PolicyParameter>& parameters) {
-  const std::size_t colon = asked.rfind(':');
-  std::string path = asked.substr(0, colon);
-  const bool has_class = colon != std::string::npos && path.ends_with(".py");
-  if (!has_class) path = asked;
-  if (!path.ends_with(".py") && !path.ends_with(".so")) return std::nullopt;
-  PolicyFile file;
-  file.path = std::filesystem::absolute(path).string();
-  if (has_class) file.class_name = asked.substr(colon + 1);
-  file.parameters = parameters;
+// The policy that is not twinserve's own; nullopt for one of the registry.
+std::optional<PolicyFile> FileOf(const JudgeArguments& arguments, const std::string& asked) {
+  std::optional<PolicyFile> file = PolicyFileOf(asked);
+  if (!file && !arguments.engine.empty() && asked == arguments.engine) file.emplace();
+  if (!file) return std::nullopt;
+  if (!file->path.empty()) file->path = std::filesystem::absolute(file->path).string();
+  if (!arguments.engine.empty()) file->engine = arguments.engine;
+  file->parameters = arguments.parameters;
   return file;
 }
 
@@ -205,11 +205,11 @@ void JudgeOne(const JudgeArguments& arguments, const std::string& asked, std::si
                        .confidence = arguments.confidence,
                        .cpu_s = 0};
   run::Verdict verdict;
-  if (const std::optional<PolicyFile> file = FileOf(asked, arguments.parameters)) {
+  if (const std::optional<PolicyFile> file = FileOf(arguments, asked)) {
     header.policy = NameOf(*file);
     header.file = asked;
-    header.file_hash = HashOfFile(file->path);
-    header.language = file->path.ends_with(".py") ? "python" : "c++";
+    if (!file->path.empty()) header.file_hash = HashOfFile(file->path);
+    header.language = file->path.ends_with(".so") ? "c++" : "python";
     if (header.language == "c++") options.planning_allowed_us = kLibraryPlanningUs;
     verdict = run::Judge(*file, cells, references, options, control);
   } else {
@@ -250,6 +250,41 @@ void JudgeAll(const JudgeArguments& arguments, CommandContext& context) {
   }
 }
 
+// How much is run, and when a difference counts.
+void AddScoringOptions(CommandParser command, JudgeArguments& arguments) {
+  command
+      .AddOption("--seed", arguments.seed,
+                 "Secret from which all seeds follow (default: drawn, and printed afterwards)")
+      .InRange(std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
+  command
+      .AddOption("--submission", arguments.submission,
+                 "This is the k-th policy with this secret: it must be better by more (default: 1)")
+      .InRange(std::int64_t{1}, std::int64_t{1'000'000});
+  command
+      .AddOption("--cells", arguments.cells,
+                 "Pairs of system and load for each workload, of 6 (default: 2)")
+      .InRange(1, 6);
+  command.AddOption("--rounds", arguments.rounds, "Pairs of runs for each of them (default: 4)")
+      .InRange(1, 1000);
+  command
+      .AddOption("--rounds-max", arguments.rounds_max,
+                 "The same while a comparison is undecided (default: 6)")
+      .InRange(1, 1000);
+  command.AddOption("--confidence", arguments.confidence, "Of \"better\" (default: 0.97)")
+      .InRange(0.5, 0.9999);
+  command
+      .AddOption("--hostile", arguments.hostile_worlds,
+                 "Small worlds in which everything goes wrong (default: 1000)")
+      .InRange(0, 1'000'000);
+  command
+      .AddOption(
+          "--budget", arguments.budget_s,
+          "Seconds that the policy may plan in all runs together (default: 15; with --engine 600)")
+      .InRange(0.1, 1e6);
+  command.AddFlag("--quick", arguments.quick,
+                  "3 pairs, and only the gates that they need: for the steps of a search");
+}
+
 }  // namespace
 
 void SetPolicyHostCommand(std::vector<std::string> words) {
@@ -281,6 +316,10 @@ void AddJudgeCommand(CommandParser app, CommandContext& context) {
       "--metric", arguments->metric,
       "Score by this key of summary.json alone; the gates stay (default: latencies of "
       "all offered requests, docs/judge.md)");
+  command.AddOption(
+      "--engine", arguments->engine,
+      "The policies are schedulers of this release, such as vllm==0.33.0: MODULE:CLASS, "
+      "a file, or RELEASE for its own scheduler (docs/engines.md)");
   command.AddRepeatable(
       "--parameter", "NAME=VALUE",
       [arguments](const std::string& given) {
@@ -292,36 +331,7 @@ void AddJudgeCommand(CommandParser app, CommandContext& context) {
         arguments->parameters.push_back({given.substr(0, equals), given.substr(equals + 1)});
       },
       "Parameter of policies in files; repeatable");
-  command
-      .AddOption("--seed", arguments->seed,
-                 "Secret from which all seeds follow (default: drawn, and printed afterwards)")
-      .InRange(std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
-  command
-      .AddOption("--submission", arguments->submission,
-                 "This is the k-th policy with this secret: it must be better by more (default: 1)")
-      .InRange(std::int64_t{1}, std::int64_t{1'000'000});
-  command
-      .AddOption("--cells", arguments->cells,
-                 "Pairs of system and load for each workload, of 6 (default: 2)")
-      .InRange(1, 6);
-  command.AddOption("--rounds", arguments->rounds, "Pairs of runs for each of them (default: 4)")
-      .InRange(1, 1000);
-  command
-      .AddOption("--rounds-max", arguments->rounds_max,
-                 "The same while a comparison is undecided (default: 6)")
-      .InRange(1, 1000);
-  command.AddOption("--confidence", arguments->confidence, "Of \"better\" (default: 0.97)")
-      .InRange(0.5, 0.9999);
-  command
-      .AddOption("--hostile", arguments->hostile_worlds,
-                 "Small worlds in which everything goes wrong (default: 1000)")
-      .InRange(0, 1'000'000);
-  command
-      .AddOption("--budget", arguments->budget_s,
-                 "Seconds that the policy may plan in all runs together (default: 15)")
-      .InRange(0.1, 1e6);
-  command.AddFlag("--quick", arguments->quick,
-                  "3 pairs, and only the gates that they need: for the steps of a search");
+  AddScoringOptions(command, *arguments);
   command.AddOption("--format", arguments->format, "What to print (default: json)")
       .OneOf({"json", "table"});
   command

@@ -37,6 +37,7 @@ void VisitTraits(Traits& traits, Visit visit) {
 void PutFile(MessageWriter& writer, const PolicyFile& file) {
   writer.PutText(file.path);
   writer.PutText(file.class_name.value_or(""));
+  writer.PutText(file.engine.value_or(""));
   writer.Put(static_cast<std::uint32_t>(file.parameters.size()));
   for (const PolicyParameter& parameter : file.parameters) {
     writer.PutText(parameter.name);
@@ -49,6 +50,8 @@ PolicyFile GetFile(MessageReader& reader) {
   file.path = reader.GetText();
   const std::string class_name = reader.GetText();
   if (!class_name.empty()) file.class_name = class_name;
+  const std::string engine = reader.GetText();
+  if (!engine.empty()) file.engine = engine;
   const auto parameters = reader.Get<std::uint32_t>();
   for (std::uint32_t i = 0; i < parameters; ++i) {
     std::string name = reader.GetText();

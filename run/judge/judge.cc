@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "core/hash.h"
@@ -53,6 +54,21 @@ std::optional<double> MeanE2eFloor(const Deployment& deployment) {
   } catch (const InputError&) {
     return std::nullopt;
   }
+}
+
+// The names are those of vLLM's settings.
+PolicyFile WithLimits(PolicyFile file, const JudgedCell& cell) {
+  const PolicyTraits system = Resolve(cell.experiment.With({}, {})).traits;
+  for (const auto& [name, limit] : {std::pair("max_num_batched_tokens", system.tokens_per_step_max),
+                                    {"max_num_seqs", system.sequences_per_step_max},
+                                    {"max_model_len", system.context_tokens_max}}) {
+    if (limit == 0 ||
+        std::ranges::find(file.parameters, name, &PolicyParameter::name) != file.parameters.end()) {
+      continue;
+    }
+    file.parameters.push_back({name, std::to_string(limit)});
+  }
+  return file;
 }
 
 // The candidate and the references on the cells of one submission.
@@ -271,9 +287,10 @@ class Court {
 
 }  // namespace
 
-Verdict Judge(const PolicyFile& file, const std::vector<JudgedCell>& cells,
+Verdict Judge(const PolicyFile& asked, const std::vector<JudgedCell>& cells,
               const std::vector<JudgedReference>& references, const JudgeOptions& options,
               RunControl& control) {
+  const PolicyFile file = asked.engine ? WithLimits(asked, cells.front()) : asked;
   Verdict verdict;
   std::int32_t hostile_worlds = 0;
   std::unique_ptr<PolicyHost> host;

@@ -153,7 +153,8 @@ std::vector<std::string> Environment() {
   // Equal orders of sets in every process; no files beside modules.
   std::vector<std::string> environment{"PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1",
                                        "PYTHONNOUSERSITE=1"};
-  for (const char* name : {"PYTHONPATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
+  for (const char* name : {"PYTHONPATH", "LD_LIBRARY_PATH", "TWINSERVE_ENGINES", "XDG_DATA_HOME",
+                           "HOME", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
     const char* const value = std::getenv(name);
     if (value != nullptr) environment.push_back(fmt::format("{}={}", name, value));
   }

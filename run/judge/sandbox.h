@@ -25,7 +25,8 @@ inline constexpr int kSandboxOut = 4;
 class SandboxedProcess {
  public:
   // Starts `program` with `arguments`, of which the first one is its name. The environment holds
-  // PYTHONPATH and LD_LIBRARY_PATH of this process alone. Throws std::system_error.
+  // paths of this process alone: of modules, libraries, engines and the user's data. Throws
+  // std::system_error.
   SandboxedProcess(const std::string& program, const std::vector<std::string>& arguments,
                    const SandboxLimits& limits);
   ~SandboxedProcess();
