@@ -54,7 +54,7 @@ struct JudgeArguments {
   std::int32_t cells = 2;
   std::int32_t rounds = 4;
   std::int32_t rounds_max = 6;
-  std::int32_t hostile_worlds = 1000;
+  std::int32_t hostile_worlds = -1;  // not given
   double confidence = 0.97;
   double budget_s = 0;  // not given
   std::string metric;
@@ -141,9 +141,13 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.confidence = arguments.confidence;
   options.rounds = arguments.rounds;
   options.rounds_max = std::max(arguments.rounds, arguments.rounds_max);
-  options.hostile_worlds = arguments.hostile_worlds;
+  if (arguments.hostile_worlds >= 0) options.hostile_worlds = arguments.hostile_worlds;
   options.metric = arguments.metric;
-  if (!arguments.engine.empty()) options.planning_budget_s = kEngineBudgetSeconds;
+  if (!arguments.engine.empty()) {
+    options.planning_budget_s = kEngineBudgetSeconds;
+    // Pools of a few blocks are beyond what the mirror of an engine's cache follows.
+    if (arguments.hostile_worlds < 0) options.hostile_worlds = 0;
+  }
   if (arguments.budget_s > 0) options.planning_budget_s = arguments.budget_s;
 #if defined(__SANITIZE_ADDRESS__)
   options.host.limits.memory_bytes =
@@ -274,7 +278,7 @@ void AddScoringOptions(CommandParser command, JudgeArguments& arguments) {
       .InRange(0.5, 0.9999);
   command
       .AddOption("--hostile", arguments.hostile_worlds,
-                 "Small worlds in which everything goes wrong (default: 1000)")
+                 "Small worlds in which everything goes wrong (default: 1000; with --engine 0)")
       .InRange(0, 1'000'000);
   command
       .AddOption(

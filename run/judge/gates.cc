@@ -111,7 +111,8 @@ std::optional<GateFailure> CheckTraits(const PolicyTraits& traits, const PolicyT
                                          system.memory_rule)};
   }
   if (traits.steps_in_flight_max > system.steps_in_flight_max) {
-    return GateFailure{"G6", fmt::format("steps_in_flight_max is {}; allowed in this system: {}",
+    return GateFailure{"G6", fmt::format("steps_in_flight_max is {}; allowed in this system: {} "
+                                         "(--set policy.vllm_v1.async_scheduling=true: 2)",
                                          traits.steps_in_flight_max, system.steps_in_flight_max)};
   }
   return std::nullopt;

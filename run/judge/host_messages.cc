@@ -25,6 +25,7 @@ void VisitTraits(Traits& traits, Visit visit) {
   visit(traits.publishes_at_end);
   visit(traits.forgets_stale_tokens);
   visit(traits.publishes_returned_tokens);
+  visit(traits.outputs_end_at_context);
   visit(traits.swaps_to_host);
   visit(traits.reads_predictions);
   visit(traits.release_order);

@@ -34,7 +34,7 @@ HostileSystem Draw(const PolicyTraits& traits, std::uint64_t seed) {
   if (traits.swaps_to_host) {
     world.host_blocks = static_cast<std::int32_t>(random.UniformInt(0, 2L * world.blocks));
   }
-  world.shares_prefixes = traits.caches_prefixes && random.UnitReal() < 0.7;
+  world.shares_prefixes = traits.caches_prefixes;
   world.priorities = random.UnitReal() < 0.5;
   world.forgets_stale_tokens = traits.forgets_stale_tokens;
   // The engine keeps requests away from policies that no server would accept.

@@ -56,18 +56,19 @@ std::optional<double> MeanE2eFloor(const Deployment& deployment) {
   }
 }
 
-// The names are those of vLLM's settings.
-PolicyFile WithLimits(PolicyFile file, const JudgedCell& cell) {
+// The settings of the default policy, under vLLM's names.
+PolicyFile WithSettings(PolicyFile file, const JudgedCell& cell) {
   const PolicyTraits system = Resolve(cell.experiment.With({}, {})).traits;
-  for (const auto& [name, limit] : {std::pair("max_num_batched_tokens", system.tokens_per_step_max),
-                                    {"max_num_seqs", system.sequences_per_step_max},
-                                    {"max_model_len", system.context_tokens_max}}) {
-    if (limit == 0 ||
-        std::ranges::find(file.parameters, name, &PolicyParameter::name) != file.parameters.end()) {
-      continue;
+  const auto set = [&](const char* name, const std::string& value) {
+    if (std::ranges::find(file.parameters, name, &PolicyParameter::name) != file.parameters.end()) {
+      return;
     }
-    file.parameters.push_back({name, std::to_string(limit)});
-  }
+    file.parameters.push_back({name, value});
+  };
+  set("max_num_batched_tokens", std::to_string(system.tokens_per_step_max));
+  set("max_num_seqs", std::to_string(system.sequences_per_step_max));
+  set("max_model_len", std::to_string(system.context_tokens_max));
+  set("enable_prefix_caching", system.caches_prefixes ? "true" : "false");
   return file;
 }
 
@@ -290,7 +291,7 @@ class Court {
 Verdict Judge(const PolicyFile& asked, const std::vector<JudgedCell>& cells,
               const std::vector<JudgedReference>& references, const JudgeOptions& options,
               RunControl& control) {
-  const PolicyFile file = asked.engine ? WithLimits(asked, cells.front()) : asked;
+  const PolicyFile file = asked.engine ? WithSettings(asked, cells.front()) : asked;
   Verdict verdict;
   std::int32_t hostile_worlds = 0;
   std::unique_ptr<PolicyHost> host;

@@ -86,8 +86,8 @@ struct Verdict {
   bool interrupted = false;
 };
 
-// Judges a policy of a file. A scheduler of an engine gets the limits of the first cell's system as
-// parameters, unless `file` has them.
+// Judges a policy of a file. A scheduler of an engine gets the limits and the prefix cache of the
+// default policy in the first cell as parameters, unless `file` has them.
 Verdict Judge(const PolicyFile& file, const std::vector<JudgedCell>& cells,
               const std::vector<JudgedReference>& references, const JudgeOptions& options,
               RunControl& control);
