@@ -94,6 +94,36 @@ TEST_F(JudgeCommandTest, APolicyInItsOwnProcessDecidesAsItDoesHere) {
   EXPECT_GT(host.planning_s().size(), 100u);
 }
 
+// Programs in place of the policy's process, which say nothing that makes sense.
+TEST(PolicyHostTest, SurvivesProcessesThatSendAnything) {
+  struct Case {
+    const char* script;
+    const char* reason;
+  };
+  for (const auto& [script, reason] : {
+           Case{"exec cat /dev/urandom >&4", "sent no valid message"},
+           Case{"exec cat /dev/zero >&4", "sent no valid message"},
+           Case{"printf '\\002\\000\\000\\000\\004x' >&4; exec sleep 60", "sent no valid message"},
+           Case{"exec sleep 60", "gave no answer within 0.3 s"},
+           Case{"exit 3", "its process ended with exit code 3"},
+           // A shell reports the signal of its child so.
+           Case{"exit 139", "its process was ended by signal 11"},
+       }) {
+    run::SetHostCommand({"/bin/sh", {"sh", "-c", script}});
+    run::HostOptions options;
+    options.limits.memory_bytes = 0;
+    options.patience_s = 0.3;
+    PolicyFile file;
+    file.path = kLibrary;
+    try {
+      run::PolicyHost host(file, options);
+      ADD_FAILURE() << script;
+    } catch (const run::CandidateFailure& failure) {
+      EXPECT_THAT(failure.what(), HasSubstr(reason)) << script;
+    }
+  }
+}
+
 TEST_F(JudgeCommandTest, ComparesWithTheDefaultPolicyAndFurtherOnes) {
   const json verdict = VerdictOn(
       kLibrary, {"--rounds", "10", "--metric", "mean_e2el_ms", "--against", "shortest_prompt"});
