@@ -192,9 +192,9 @@ void ExpectEqualTokens(const Result& grid, const Result& one) {
   }
 }
 
-// Orders of summing differ, by ranks and by the kernels of the processor: some 1e-7 relative to the
-// terms, over tens of sums, and more behind the norms of states (1.5e-5 with AVX-512). A wrong share
-// of a layer is off by 1e-2 or more.
+// Orders of summing differ, by ranks and by the kernels of the processor: some 1e-7 relative to
+// the terms, over tens of sums, and more behind the norms of states (1.5e-5 with AVX-512). A wrong
+// share of a layer is off by 1e-2 or more.
 constexpr double kFp32Distance = 5e-5;
 
 class GridGenerationTest
