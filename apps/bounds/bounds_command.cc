@@ -10,12 +10,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "run/bounds/gap_to_bound.h"
 #include "apps/commands.h"
 #include "apps/experiment_names.h"
 #include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "core/number_text.h"
+#include "run/bounds/gap_to_bound.h"
 #include "run/cost_cache.h"
 #include "run/record/table.h"
 

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "run/bounds/latency_floor.h"
-#include "run/bounds/work_floor.h"
 #include "core/input_error.h"
 #include "core/random.h"
+#include "run/bounds/latency_floor.h"
+#include "run/bounds/work_floor.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/linear_cost.h"
 #include "tests/support/hostile_policies.h"
