@@ -60,8 +60,14 @@ bool EnterNamespaces() {
   return MakeReadOnly();
 }
 
-// The processes of the machine, whose command lines hold seeds, are not to be seen.
-bool HideProcesses() { return mount("none", "/proc", "tmpfs", MS_RDONLY, "size=4k") == 0; }
+// The other processes, whose command lines hold seeds, are not to be seen: /proc shows the inner
+// namespace, or nothing where the kernel permits no such mount.
+void HideProcesses() {
+  if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0) return;
+#if !defined(__SANITIZE_ADDRESS__)  // the sanitizer finds its stacks in /proc
+  (void)mount("none", "/proc", "tmpfs", MS_RDONLY, "size=4k");
+#endif
+}
 
 void SetLimit(__rlimit_resource resource, std::int64_t value) {
   const auto limit = static_cast<rlim_t>(value);
