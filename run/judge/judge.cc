@@ -300,8 +300,12 @@ Verdict Judge(const PolicyFile& asked, const std::vector<JudgedCell>& cells,
       // A process of its own: the one that is judged knows of no world before.
       PolicyHost hostile(file, options.host);
       verdict.sandbox = hostile.sandbox();
-      hostile_worlds = ServeHostileWorlds(hostile, options.hostile_worlds, options.secret,
-                                          options.planning_budget_s / 5, control);
+      // vLLM checks for an end when a token is appended: each output has a last token.
+      const HostileGate gate{.worlds = options.hostile_worlds,
+                             .seed = options.secret,
+                             .planning_s = options.planning_budget_s / 5,
+                             .silent_ends = !asked.engine};
+      hostile_worlds = ServeHostileWorlds(hostile, gate, control);
     }
     host = std::make_unique<PolicyHost>(file, options.host);
     verdict = Court(host.get(), {}, cells, references, options, control).Judge();
