@@ -5,6 +5,7 @@ What needs a release is skipped where it is not installed; $TWINSERVE_ENGINES or
 """
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -238,6 +239,19 @@ def test_failures_of_a_scheduler_are_one_line(folder):
         failure("Ends")
     assert "MirrorError: schedule() gives request 0 65 tokens, and its blocks were taken for 64" in \
         failure("Lies")
+
+
+@needs_release
+def test_a_scheduler_serves_hostile_worlds(folder):
+    # In the first one of this seed an end without a token could pass for a cancellation.
+    rules = ROOT / "experiments/vllm_proposals/rules.py"
+    done = called("judge", f"{rules}:Default", "--engine", ENGINE, "--seed", 80, "--hostile", 5,
+                  "--set", "policy.vllm_v1.release=v0_33_0",
+                  "--set", "policy.vllm_v1.async_scheduling=true",
+                  "--set", "policy.vllm_v1.enable_prefix_caching=true",
+                  "--budget", 5, "--cells", 1, "--rounds", 1, "--rounds-max", 1)
+    verdict = json.loads(done.stdout)
+    assert verdict["judge"]["hostile_worlds"] == 5, verdict
 
 
 def test_other_releases_are_refused(folder):
