@@ -81,6 +81,14 @@ class Lies(Scheduler):
         return output
 
 
+class Small(AsyncScheduler):
+    """Raises as soon as the hostile worlds of the judge are behind it."""
+
+    def schedule(self, *values, **named):
+        assert self.kv_cache_config.num_blocks < 100, "a large cache"
+        return super().schedule(*values, **named)
+
+
 class NoScheduler:
     pass
 '''
@@ -244,14 +252,13 @@ def test_failures_of_a_scheduler_are_one_line(folder):
 @needs_release
 def test_a_scheduler_serves_hostile_worlds(folder):
     # In the first one of this seed an end without a token could pass for a cancellation.
-    rules = ROOT / "experiments/vllm_proposals/rules.py"
-    done = called("judge", f"{rules}:Default", "--engine", ENGINE, "--seed", 80, "--hostile", 5,
+    done = called("judge", "rules.py:Small", "--engine", ENGINE, "--seed", 80, "--hostile", 20,
                   "--set", "policy.vllm_v1.release=v0_33_0",
                   "--set", "policy.vllm_v1.async_scheduling=true",
-                  "--set", "policy.vllm_v1.enable_prefix_caching=true",
-                  "--budget", 5, "--cells", 1, "--rounds", 1, "--rounds-max", 1)
+                  "--set", "policy.vllm_v1.enable_prefix_caching=true", "--cells", 1)
     verdict = json.loads(done.stdout)
-    assert verdict["judge"]["hostile_worlds"] == 5, verdict
+    assert verdict["judge"]["hostile_worlds"] == 20, verdict
+    assert "a large cache" in verdict["reason"]
 
 
 def test_other_releases_are_refused(folder):
