@@ -92,7 +92,10 @@ class Court {
     CheckLimits();
     if (options_.repeats) CheckRepeats();
     std::int32_t round = 0;
-    for (; round < options_.rounds && GoesOn(); ++round) JudgeRound(round, options_.rounds);
+    // A budget that the repeats have used up is for the first round to refuse.
+    for (; round < options_.rounds && (round == 0 ? !stopped_ : GoesOn()); ++round) {
+      JudgeRound(round, options_.rounds);
+    }
     Require(classes_.Check());
     for (; round < options_.rounds_max && GoesOn() && Undecided(); ++round) {
       JudgeRound(round, options_.rounds_max);
