@@ -40,6 +40,7 @@ constexpr std::int32_t kQuickRounds = 3;  // of each experiment that is named
 constexpr double kLibraryPlanningUs = 50;
 // Schedulers of engines take about a millisecond a step.
 constexpr double kEngineBudgetSeconds = 600;
+constexpr std::int32_t kEngineHostileWorlds = 200;
 
 struct JudgeArguments {
   std::vector<std::string> policies;
@@ -145,8 +146,7 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.metric = arguments.metric;
   if (!arguments.engine.empty()) {
     options.planning_budget_s = kEngineBudgetSeconds;
-    // Pools of a few blocks are beyond what the mirror of an engine's cache follows.
-    if (arguments.hostile_worlds < 0) options.hostile_worlds = 0;
+    if (arguments.hostile_worlds < 0) options.hostile_worlds = kEngineHostileWorlds;
   }
   if (arguments.budget_s > 0) options.planning_budget_s = arguments.budget_s;
 #if defined(__SANITIZE_ADDRESS__)
@@ -278,7 +278,7 @@ void AddScoringOptions(CommandParser command, JudgeArguments& arguments) {
       .InRange(0.5, 0.9999);
   command
       .AddOption("--hostile", arguments.hostile_worlds,
-                 "Small worlds in which everything goes wrong (default: 1000; with --engine 0)")
+                 "Small worlds in which everything goes wrong (default: 1000; with --engine 200)")
       .InRange(0, 1'000'000);
   command
       .AddOption(

@@ -292,7 +292,7 @@ HostileWorld::Script HostileWorld::DrawScript(std::size_t index, TimePoint arriv
   script.output_tokens = script.max_output_tokens;
   if (random_.UnitReal() < 0.4) {
     script.output_tokens = static_cast<std::int32_t>(random_.UniformInt(1, script.output_tokens));
-    script.stops_silently = random_.UnitReal() < 0.2;
+    script.stops_silently = random_.UnitReal() < 0.2 && options_.silent_ends;
   }
   if (options_.priorities) {
     script.priority = static_cast<std::int32_t>(random_.UniformInt(-1, 2));

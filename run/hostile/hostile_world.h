@@ -32,6 +32,7 @@ struct HostileOptions {
   std::int32_t drafts_max = 0;
   bool assumes_drafts = false;
   bool cancels = true;
+  bool silent_ends = true;            // some outputs end without a last token
   bool oversized = true;              // prompts that can never fit, or exceed the model's context
   std::int32_t replicas = 1;          // each with a pool of its own
   std::int32_t prefill_replicas = 0;  // of these; the others decode. 0: all do both

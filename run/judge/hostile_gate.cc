@@ -20,7 +20,7 @@ struct HostileSystem {
 };
 
 // A pool of a few blocks, and requests of which some do not fit in it.
-HostileSystem Draw(const PolicyTraits& traits, std::uint64_t seed) {
+HostileSystem Draw(const PolicyTraits& traits, std::uint64_t seed, bool silent_ends) {
   Random random(seed, "hostile gate");
   HostileSystem system;
   HostileOptions& world = system.world;
@@ -37,6 +37,7 @@ HostileSystem Draw(const PolicyTraits& traits, std::uint64_t seed) {
   world.shares_prefixes = traits.caches_prefixes;
   world.priorities = random.UnitReal() < 0.5;
   world.forgets_stale_tokens = traits.forgets_stale_tokens;
+  world.silent_ends = silent_ends;
   // The engine keeps requests away from policies that no server would accept.
   world.oversized = false;
   world.context_tokens = world.blocks * world.block_size;
@@ -50,11 +51,12 @@ HostileSystem Draw(const PolicyTraits& traits, std::uint64_t seed) {
 
 }  // namespace
 
-std::int32_t ServeHostileWorlds(PolicyHost& host, std::int32_t worlds, std::uint64_t seed,
-                                double planning_s, RunControl& control) {
+std::int32_t ServeHostileWorlds(PolicyHost& host, const HostileGate& gate, RunControl& control) {
+  const std::int32_t worlds = gate.worlds;
   std::int32_t i = 0;
-  for (; i < worlds && host.planned_s() < planning_s && !control.StopRequested(); ++i) {
-    const HostileSystem system = Draw(host.traits(), seed + static_cast<std::uint64_t>(i));
+  for (; i < worlds && host.planned_s() < gate.planning_s && !control.StopRequested(); ++i) {
+    const HostileSystem system =
+        Draw(host.traits(), gate.seed + static_cast<std::uint64_t>(i), gate.silent_ends);
     try {
       // The worlds have nothing to hide, and processes cost more than they do.
       RunObserver& tap = host.BeginRun(0, false);

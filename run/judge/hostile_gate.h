@@ -8,11 +8,16 @@
 
 namespace twin::run {
 
-// Serves `worlds` of them (run/hostile), drawn from the seed, or fewer if the policy plans for more
-// than `planning_s` seconds in all, or `control` asks to stop. Returns how many. Throws
-// CandidateFailure with the number of the world in which the policy breaks an invariant or forgets
-// a request.
-std::int32_t ServeHostileWorlds(PolicyHost& host, std::int32_t worlds, std::uint64_t seed,
-                                double planning_s, RunControl& control);
+struct HostileGate {
+  std::int32_t worlds = 0;
+  std::uint64_t seed = 0;   // they are drawn from it
+  double planning_s = 0;    // no further world begins once the policy has planned for as long
+  bool silent_ends = true;  // HostileOptions
+};
+
+// Serves the worlds (run/hostile), or fewer if planning takes too long or `control` asks to stop.
+// Returns how many. Throws CandidateFailure with the number of the world in which the policy breaks
+// an invariant or forgets a request.
+std::int32_t ServeHostileWorlds(PolicyHost& host, const HostileGate& gate, RunControl& control);
 
 }  // namespace twin::run

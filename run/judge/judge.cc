@@ -92,7 +92,10 @@ class Court {
     CheckLimits();
     if (options_.repeats) CheckRepeats();
     std::int32_t round = 0;
-    for (; round < options_.rounds && GoesOn(); ++round) JudgeRound(round, options_.rounds);
+    // A budget that the repeats have used up is for the first round to refuse.
+    for (; round < options_.rounds && (round == 0 ? !stopped_ : GoesOn()); ++round) {
+      JudgeRound(round, options_.rounds);
+    }
     Require(classes_.Check());
     for (; round < options_.rounds_max && GoesOn() && Undecided(); ++round) {
       JudgeRound(round, options_.rounds_max);
@@ -300,8 +303,12 @@ Verdict Judge(const PolicyFile& asked, const std::vector<JudgedCell>& cells,
       // A process of its own: the one that is judged knows of no world before.
       PolicyHost hostile(file, options.host);
       verdict.sandbox = hostile.sandbox();
-      hostile_worlds = ServeHostileWorlds(hostile, options.hostile_worlds, options.secret,
-                                          options.planning_budget_s / 5, control);
+      // vLLM checks for an end when a token is appended: each output has a last token.
+      const HostileGate gate{.worlds = options.hostile_worlds,
+                             .seed = options.secret,
+                             .planning_s = options.planning_budget_s / 5,
+                             .silent_ends = !asked.engine};
+      hostile_worlds = ServeHostileWorlds(hostile, gate, control);
     }
     host = std::make_unique<PolicyHost>(file, options.host);
     verdict = Court(host.get(), {}, cells, references, options, control).Judge();

@@ -5,6 +5,7 @@ What needs a release is skipped where it is not installed; $TWINSERVE_ENGINES or
 """
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -78,6 +79,14 @@ class Lies(Scheduler):
         for name in output.num_scheduled_tokens:
             output.num_scheduled_tokens[name] += 1
         return output
+
+
+class Small(AsyncScheduler):
+    """Raises as soon as the hostile worlds of the judge are behind it."""
+
+    def schedule(self, *values, **named):
+        assert self.kv_cache_config.num_blocks < 100, "a large cache"
+        return super().schedule(*values, **named)
 
 
 class NoScheduler:
@@ -238,6 +247,18 @@ def test_failures_of_a_scheduler_are_one_line(folder):
         failure("Ends")
     assert "MirrorError: schedule() gives request 0 65 tokens, and its blocks were taken for 64" in \
         failure("Lies")
+
+
+@needs_release
+def test_a_scheduler_serves_hostile_worlds(folder):
+    # In the first one of this seed an end without a token could pass for a cancellation.
+    done = called("judge", "rules.py:Small", "--engine", ENGINE, "--seed", 80, "--hostile", 20,
+                  "--set", "policy.vllm_v1.release=v0_33_0",
+                  "--set", "policy.vllm_v1.async_scheduling=true",
+                  "--set", "policy.vllm_v1.enable_prefix_caching=true", "--cells", 1)
+    verdict = json.loads(done.stdout)
+    assert verdict["judge"]["hostile_worlds"] == 20, verdict
+    assert "a large cache" in verdict["reason"]
 
 
 def test_other_releases_are_refused(folder):

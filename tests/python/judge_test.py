@@ -46,6 +46,16 @@ def judge(*words):
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
+def test_a_budget_that_two_equal_runs_use_up_is_a_refusal(tmp_path):
+    slow = HONEST.replace("import twinserve\n", "import time\n\nimport twinserve\n").replace(
+        "    def plan(self, step):\n",
+        "    def plan(self, step):\n        time.sleep(0.4 if step.number == 5 else 0)\n")
+    (tmp_path / "slow.py").write_text(slow)
+    code, verdicts, errors = judge(tmp_path / "slow.py", "--seed", 3, "--hostile", 0, "--budget", 0.1,
+                                   "--cells", 1)
+    assert code == 1 and verdicts[0]["gate"] == "G7", errors + json.dumps(verdicts)
+
+
 def test_an_honest_policy_is_better_with_97_percent(tmp_path):
     (tmp_path / "served.py").write_text(HONEST)
     code, verdicts, errors = judge(tmp_path / "served.py", "--seed", 3, "--hostile", 100)
