@@ -104,12 +104,12 @@ std::vector<run::JudgedReference> ReferencesOf(const JudgeArguments& arguments) 
 }
 
 std::filesystem::path FolderOf(const std::string& set) {
-  if (set.find('/') != std::string::npos || std::filesystem::is_directory(set)) return set;
-  if (set != "search" && set != "judge") {
-    throw InputError(InputError::Kind::kUsage, "judge --on",
-                     fmt::format("is {}; allowed: search, judge, or a folder", set));
+  if (set == "search" || set == "judge") {
+    return ExperimentFile("policy_search/" + set + "/chat").parent_path();
   }
-  return ExperimentFile("policy_search/" + set + "/chat").parent_path();
+  if (set.find('/') != std::string::npos || std::filesystem::is_directory(set)) return set;
+  throw InputError(InputError::Kind::kUsage, "judge --on",
+                   fmt::format("is {}; allowed: search, judge, or a folder", set));
 }
 
 std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint64_t seed) {
