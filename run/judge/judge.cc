@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "core/hash.h"
 #include "core/input_error.h"
+#include "core/statistics.h"
 #include "run/bounds/gap_to_bound.h"
 #include "run/cost_cache.h"
 #include "run/judge/hostile_gate.h"
@@ -37,13 +37,6 @@ const char* GateOf(FailureKind kind) {
 std::uint64_t SeedOf(const JudgeOptions& options, std::uint64_t cell, std::uint64_t round) {
   const std::uint64_t campaign = MixWords(options.secret, options.submission);
   return MixWords(MixWords(campaign, cell + 1), round + 1) & 0x7FFFFFFF;
-}
-
-double Quantile(std::vector<float> values, double p) {
-  if (values.empty()) return 0;
-  const auto rank = static_cast<std::ptrdiff_t>(p * static_cast<double>(values.size() - 1));
-  std::ranges::nth_element(values, values.begin() + rank);
-  return values[static_cast<std::size_t>(rank)];
 }
 
 // nullopt for cost models without bounds.
@@ -191,8 +184,8 @@ class Court {
         throw Refusal{
             {"G7", fmt::format("planning takes {:.0f} us a step: {:.0f} s for {} of {} runs "
                                "of the first round; allowed: {:g} s",
-                               1e6 * Quantile(host_->planning_s(), 0.5), host_->planned_s(), i,
-                               cells_.size(), options_.planning_budget_s)}};
+                               1e6 * QuantileOrZero(host_->planning_s(), 0.5), host_->planned_s(),
+                               i, cells_.size(), options_.planning_budget_s)}};
       }
       JudgePair(i, SeedOf(options_, i, static_cast<std::uint64_t>(round)));
       const auto done = static_cast<std::uint64_t>(round) * cells_.size() + i + 1;
@@ -239,10 +232,9 @@ class Court {
 
   // Repeats the first round with the mean time of planning added to each step.
   void ChargePlanning(Verdict& verdict) {
-    const std::vector<float>& times = host_->planning_s();
-    if (1e6 * Quantile(times, 0.99) <= options_.planning_allowed_us) return;
-    const Duration planning = DurationFromSeconds(std::accumulate(times.begin(), times.end(), 0.0) /
-                                                  static_cast<double>(times.size()));
+    const std::vector<double>& times = host_->planning_s();
+    if (1e6 * QuantileOrZero(times, 0.99) <= options_.planning_allowed_us) return;
+    const Duration planning = DurationFromSeconds(Mean(times));
     double loss = 0;
     for (std::size_t i = 0; i < cells_.size(); ++i) {
       const JudgedRun run = RunCandidate(cells_[i], SeedOf(options_, i, 0), 0, planning);
@@ -320,8 +312,8 @@ Verdict Judge(const PolicyFile& asked, const std::vector<JudgedCell>& cells,
   verdict.hostile_worlds = hostile_worlds;
   if (host == nullptr) return verdict;
   verdict.sandbox = host->sandbox();
-  verdict.planning_p50_us = 1e6 * Quantile(host->planning_s(), 0.5);
-  verdict.planning_p99_us = 1e6 * Quantile(host->planning_s(), 0.99);
+  verdict.planning_p50_us = 1e6 * QuantileOrZero(host->planning_s(), 0.5);
+  verdict.planning_p99_us = 1e6 * QuantileOrZero(host->planning_s(), 0.99);
   return verdict;
 }
 

@@ -140,7 +140,7 @@ class PolicyHost::RemotePolicy final : public Policy {
     GetCalls(reader, calls_);
     reader.End();
     const double planning_s = 1e-9 * static_cast<double>(answer.planning_ns);
-    host_.planning_s_.push_back(static_cast<float>(planning_s));
+    host_.planning_s_.push_back(planning_s);
     host_.planned_s_ += planning_s;
     return answer;
   }

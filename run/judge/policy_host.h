@@ -61,7 +61,7 @@ class PolicyHost {
   RunObserver& BeginRun(std::uint32_t id_shift, bool in_child);
 
   // Seconds of planning of each step so far: the policy's and its engine's.
-  [[nodiscard]] const std::vector<float>& planning_s() const { return planning_s_; }
+  [[nodiscard]] const std::vector<double>& planning_s() const { return planning_s_; }
   // Their sum.
   [[nodiscard]] double planned_s() const { return planned_s_; }
 
@@ -83,7 +83,7 @@ class PolicyHost {
   bool in_child_ = true;
   bool began_ = false;   // the process serves a run
   bool in_run_ = false;  // and its policy is alive
-  std::vector<float> planning_s_;
+  std::vector<double> planning_s_;
   double planned_s_ = 0;
 };
 

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "core/statistics.h"
+
 namespace twin::run {
 namespace {
 
@@ -18,19 +20,16 @@ std::size_t PairedScore::pairs() const {
   return pairs;
 }
 
-double PairedScore::MeanOf(std::size_t cell) const {
-  const std::vector<double>& values = differences_[cell];
-  if (values.empty()) return kNan;
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
+double PairedScore::MeanOf(std::size_t cell) const { return twin::Mean(differences_[cell]); }
 
 double PairedScore::Variance() const {
   double squares = 0;
   double degrees = 0;
-  for (std::size_t cell = 0; cell < differences_.size(); ++cell) {
-    const double mean = MeanOf(cell);
-    for (const double value : differences_[cell]) squares += (value - mean) * (value - mean);
-    if (!differences_[cell].empty()) degrees += static_cast<double>(differences_[cell].size()) - 1;
+  for (const std::vector<double>& values : differences_) {
+    if (values.size() < 2) continue;
+    const double own_degrees = static_cast<double>(values.size()) - 1;
+    squares += own_degrees * SampleVariance(values);
+    degrees += own_degrees;
   }
   return degrees > 0 ? squares / degrees : kNan;
 }

@@ -28,7 +28,7 @@ TEST(MessageTest, ValuesComeBackInOrder) {
   EXPECT_NO_THROW(reader.End());
 }
 
-// What a process sends is not trusted.
+// Messages of a process are not trusted.
 TEST(MessageTest, RefusesMessagesThatEndEarlyOrSayMoreThanTheyHold) {
   MessageWriter writer;
   writer.Put(std::uint32_t{0xFFFFFFFF});  // as the length of a list
