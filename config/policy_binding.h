@@ -164,6 +164,7 @@ void Bind(Archive& fields, TrtllmConfig& config) {
   fields.Value("max_seq_len", config.max_seq_len);
   fields.Value("batch_wait_timeout_iters", config.batch_wait_timeout_iters);
   fields.Value("batch_wait_max_tokens_ratio", config.batch_wait_max_tokens_ratio);
+  fields.Value("max_attention_window", config.max_attention_window);
   fields.OptionalNested("order", config.order);
 }
 

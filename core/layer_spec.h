@@ -66,7 +66,9 @@ struct RecurrentSpec {
   std::int32_t value_dim = 0;
   std::int32_t convolution = 4;        // taps; 0 = no convolution
   bool full_rank_gate = false;         // kKimiDelta: the output gate is one matrix
-  std::int32_t state_value_bytes = 4;  // of a number of the state; the convolution's have 2
+  // Of a number of the state; the convolution's have 2. 0: config.json does not say: 4, but in vLLM
+  // 2, as the model's activations have.
+  std::int32_t state_value_bytes = 4;
 
   bool operator==(const RecurrentSpec&) const = default;
 };

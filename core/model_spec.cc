@@ -359,7 +359,10 @@ std::int64_t FixedKvBytes(const ModelSpec& m, const LayerSpec& l, const Parallel
   const std::int64_t heads = r.value_heads / p.tensor;
   const std::int64_t keys = std::max(1, r.key_heads / p.tensor) * std::int64_t{r.key_dim};
   const std::int64_t values = heads * r.value_dim;
-  const std::int64_t state = heads * r.key_dim * r.value_dim * r.state_value_bytes;
+  constexpr std::int64_t kUnstatedValueBytes = 4;
+  const std::int64_t value_bytes =
+      r.state_value_bytes > 0 ? r.state_value_bytes : kUnstatedValueBytes;
+  const std::int64_t state = heads * r.key_dim * r.value_dim * value_bytes;
   constexpr std::int64_t kTailBytes = 2;
   const std::int64_t taps = std::max(0, r.convolution - 1);
   return state + taps * (2 * keys + values) * kTailBytes;

@@ -13,6 +13,12 @@ using namespace presets;
 
 // ---- Recurrent layers beside attention ----
 
+// `layer`, whose config.json does not say in which format a state is kept.
+LayerSpec UnstatedState(LayerSpec layer) {
+  layer.recurrent->state_value_bytes = 0;
+  return layer;
+}
+
 LayerSpec GatedHeads(std::int32_t query_heads, std::int32_t kv_heads) {
   LayerSpec layer = NormedHeads(query_heads, kv_heads, 256);
   layer.output_gate = OutputGate::kFull;
@@ -27,9 +33,8 @@ ModelSpec QwenHybrid(const Frame& frame, std::string_view pattern, const LayerSp
 }
 
 ModelSpec Qwen3Next() {
-  LayerSpec recurrent = GatedDelta(16, 32);
-  return QwenHybrid({2048, 151936, 262144}, "12(3Ge Fe)", recurrent, GatedHeads(16, 2),
-                    Experts(512, 10, 512, 512));
+  return QwenHybrid({2048, 151936, 262144}, "12(3Ge Fe)", UnstatedState(GatedDelta(16, 32)),
+                    GatedHeads(16, 2), Experts(512, 10, 512, 512));
 }
 ModelSpec Qwen35A17b() {
   return QwenHybrid({4096, 248320, 262144}, "15(3Ge Fe)", GatedDelta(16, 64), GatedHeads(32, 2),
@@ -102,7 +107,7 @@ ModelSpec NemotronNano9bV2() {
 ModelSpec GraniteHSmall() {
   const MoeSpec experts = Experts(72, 10, 768, 1536);
   return Model({4096, 100352, 131072, true}, "4(5Me Fe 4Me)",
-               {{"Me", Mixture(Mamba2(128, 64, 1, 128), experts)},
+               {{"Me", Mixture(UnstatedState(Mamba2(128, 64, 1, 128)), experts)},
                 {"Fe", Mixture(Heads(32, 8, 128), experts)}});
 }
 
@@ -112,7 +117,8 @@ ModelSpec MiniMaxText01() {
                                          .value_heads = 64,
                                          .key_dim = 128,
                                          .value_dim = 128,
-                                         .convolution = 0});
+                                         .convolution = 0,
+                                         .state_value_bytes = 0});
   const MoeSpec experts = Experts(32, 2, 9216);
   return Model({6144, 200064, 10240000}, "10(7Ne Fe)",
                {{"Ne", Mixture(lightning, experts)}, {"Fe", Mixture(Heads(64, 8, 128), experts)}});

@@ -49,12 +49,12 @@ void RequireOneInstance(const PolicyTraits& traits) {
 // The policy decides for two pools only if the memory is divided into two.
 void RequireWindowPool(const SystemConfig& system, const PolicyTraits& traits,
                        const sim::KvCapacity& capacity) {
-  if (!traits.has_window_pool || capacity.window_blocks > 0) return;
+  if (traits.window_parameter.empty() || capacity.window_blocks > 0) return;
   throw InputError(
-      InputError::Kind::kUsage, fmt::format("policy.{}.window", traits.name),
-      fmt::format("needs a window pool, which {} has not got; allowed: with memory.rule sglang and "
-                  "a model that has layers with windows and layers that keep all tokens",
-                  system.model_spec.name));
+      InputError::Kind::kUsage, fmt::format("policy.{}.{}", traits.name, traits.window_parameter),
+      fmt::format("needs a window pool, which {} has not got; allowed: with memory.rule {} and a "
+                  "model that has layers with windows and layers that keep all tokens",
+                  system.model_spec.name, traits.memory_rule));
 }
 
 void RequirePools(const SystemConfig& system, const PolicyTraits& traits) {

@@ -52,7 +52,7 @@ void ValidateKvGroups(const KvGroups& groups, const PolicyTraits& traits, std::i
   if (!traits.keeps_kv_groups) {
     throw InputError(InputError::Kind::kUsage, "policy",
                      fmt::format("{} is not known to serve models whose layers keep different "
-                                 "tokens; allowed: vllm_v1 of release v0_33_0 without speculation",
+                                 "tokens; allowed: vllm_v1 without speculation",
                                  traits.name));
   }
   const std::int32_t interval = traits.retention_interval;

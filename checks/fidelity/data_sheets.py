@@ -13,6 +13,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Systems of aiconfigurator and their data sheets.
 GPUS = {"a100_sxm": "a100-80gb-sxm", "h100_sxm": "h100-sxm", "h200_sxm": "h200-sxm", "l40s": "l40s"}
+# GPUs whose operations lie in aic2, beside those of GPUS.
+NEWER = {"b200_sxm": "b200", "gb200": "gb200"}
 # GPUs of which others measured the products of some models: tables beside aiconfigurator's.
 OTHERS = {"a30": "a30", "rtx4090": "rtx-4090", "rtxpro6000": "rtx-pro-6000-server"}
 WATTS_OF_RTX_4090 = 450  # of its data sheet; the other GPUs are in aiconfigurator's hw_specs.csv
@@ -87,7 +89,7 @@ def measured_by_llmservingsim(data, gpu):
 
 
 def sheet_name(gpu):
-    return GPUS.get(gpu) or OTHERS[gpu]
+    return (GPUS | NEWER | OTHERS)[gpu]
 
 
 def data_sheet(gpu):

@@ -43,6 +43,8 @@ def asked_of(case, fields):
             return None
     if any("cancel" in entry for entry in case["requests"]):
         return None
+    if "prefix_cache_retention_interval" not in fields:  # then every block is kept
+        params.pop("prefix_cache_retention_interval", None)
     if "num_speculative_tokens" in params and "num_speculative_tokens" not in fields:
         return None
     for name, default in draw.OPTIONAL.items():

@@ -51,15 +51,29 @@ class Original:
             draft_model_config=Settings(hf_config=Settings()), use_ngram_gpu=lambda: False,
             uses_extract_hidden_states=lambda: False, use_gemma4_mtp=lambda: False)
 
+    def cache_settings(self):
+        """Fields of the release's CacheConfig that the KV groups of the case need."""
+        groups = self.case["kv"].get("groups")
+        if not groups:
+            return {}
+        modes = [group["mode"] for group in groups if group["kind"] == "state"]
+        return {"mamba_cache_mode": modes[0] if modes else "none",
+                "prefix_cache_retention_interval":
+                    self.params.get("prefix_cache_retention_interval", 0)}
+
     def build(self):
         from vllm.utils.hashing import sha256
         from vllm.v1.core import kv_cache_utils
         from vllm.v1.core.sched.async_scheduler import AsyncScheduler
         from vllm.v1.core.sched.scheduler import Scheduler
-        size, blocks = self.case["kv"]["block_size"], self.case["kv"]["blocks"]
-        config = vllm_release.configuration(self.params, size, blocks, self.speculation())
+        kv = self.case["kv"]
+        size, blocks = kv.get("scheduler_block_size", kv["block_size"]), kv["blocks"]
+        config = vllm_release.configuration(self.params, size, blocks, self.speculation(),
+                                            **self.cache_settings())
+        hash_size = kv.get("hash_block_size", size)
         scheduler = vllm_release.make_scheduler(
-            AsyncScheduler if self.asynchronous else Scheduler, config, size, blocks)
+            AsyncScheduler if self.asynchronous else Scheduler, config, size, blocks,
+            kv.get("groups"), hash_size)
         preempt = scheduler._preempt_request
 
         def noted(request, *values, **named):
@@ -67,7 +81,7 @@ class Original:
             return preempt(request, *values, **named)
 
         scheduler._preempt_request = noted
-        hasher = kv_cache_utils.get_request_block_hasher(size, sha256) \
+        hasher = kv_cache_utils.get_request_block_hasher(hash_size, sha256) \
             if self.params["enable_prefix_caching"] else None
         return scheduler, hasher
 
@@ -216,7 +230,8 @@ def fields():
     import vllm.config as config
     from vllm.v1.core.sched import async_scheduler, scheduler  # noqa: F401 (what is to be there)
     drafts = ["num_speculative_tokens"] if hasattr(config.VllmConfig, "num_lookahead_tokens") else []
-    return sorted(config.SchedulerConfig.__dataclass_fields__) + drafts
+    cache = {"prefix_cache_retention_interval"} & set(config.CacheConfig.__dataclass_fields__)
+    return sorted(config.SchedulerConfig.__dataclass_fields__) + drafts + sorted(cache)
 
 
 def settings():

@@ -11,6 +11,15 @@
 namespace twin {
 namespace {
 
+// Bytes of a number of a state in the format that the field names; 0 without the field.
+std::int32_t ReadStateBytes(LayeredFields& fields, const char* field) {
+  const std::string format = fields.Text(field, "");
+  if (format.empty() || format == "float32") return format.empty() ? 0 : 4;
+  if (format == "bfloat16" || format == "float16") return 2;
+  fields.Refuse(
+      fmt::format("{} is {}, must be float32, bfloat16 or float16", field, Printable(format)));
+}
+
 ModelSpec ReadQwenHybrid(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec full = ReadPlainHeads(fields);
@@ -18,11 +27,13 @@ ModelSpec ReadQwenHybrid(LayeredFields& fields) {
   full.output_gate = fields.Flag("attn_output_gate", true) ? OutputGate::kFull : OutputGate::kNone;
   full.qkv_bias = full.output_bias = fields.Flag("attention_bias", false);
   LayerSpec recurrent;
-  recurrent.recurrent = RecurrentSpec{.key_heads = fields.Size("linear_num_key_heads"),
-                                      .value_heads = fields.Size("linear_num_value_heads"),
-                                      .key_dim = fields.Size("linear_key_head_dim"),
-                                      .value_dim = fields.Size("linear_value_head_dim"),
-                                      .convolution = fields.Or("linear_conv_kernel_dim", 4)};
+  recurrent.recurrent =
+      RecurrentSpec{.key_heads = fields.Size("linear_num_key_heads"),
+                    .value_heads = fields.Size("linear_num_value_heads"),
+                    .key_dim = fields.Size("linear_key_head_dim"),
+                    .value_dim = fields.Size("linear_value_head_dim"),
+                    .convolution = fields.Or("linear_conv_kernel_dim", 4),
+                    .state_value_bytes = ReadStateBytes(fields, "mamba_ssm_dtype")};
   const bool sparse = fields.Has("num_experts");
   MoeSpec moe;
   if (sparse) {
@@ -112,8 +123,9 @@ ModelSpec ReadGraniteHybrid(LayeredFields& fields) {
   const auto kinds = fields.Names("layer_types", layers, {"mamba", "attention"});
   LayerSpec full = ReadPlainHeads(fields);
   full.qkv_bias = full.output_bias = fields.Flag("attention_bias", false);
-  const LayerSpec mamba = ReadMamba2(
+  LayerSpec mamba = ReadMamba2(
       fields, {"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv"});
+  mamba.recurrent->state_value_bytes = 0;
   const bool sparse = fields.Or("num_local_experts", 0) > 0;
   MoeSpec moe;
   if (sparse) {
@@ -139,7 +151,8 @@ ModelSpec ReadMiniMaxText(LayeredFields& fields) {
                                       .value_heads = full.query_heads,
                                       .key_dim = full.head_dim,
                                       .value_dim = full.head_dim,
-                                      .convolution = 0};
+                                      .convolution = 0,
+                                      .state_value_bytes = 0};
   full.moe = lightning.moe =
       ReadExperts(fields, {.experts = "num_local_experts", .width = "intermediate_size"});
   std::vector<std::int32_t> kinds;

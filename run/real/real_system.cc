@@ -42,8 +42,8 @@ bool BlocksAreMeasured(const ExperimentConfig& config) {
 }
 
 void RequireComputable(const ExperimentConfig& config) {
-  if (const PolicyTraits traits = TraitsOf(config); traits.has_window_pool) {
-    Refuse(fmt::format("policy.{}.window", traits.name),
+  if (const PolicyTraits traits = TraitsOf(config); !traits.window_parameter.empty()) {
+    Refuse(fmt::format("policy.{}.{}", traits.name, traits.window_parameter),
            "asks for a pool of layers with windows, which no real world has; allowed: 0");
   }
   const ModelSpec& model = config.system.model_spec;

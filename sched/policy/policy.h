@@ -99,9 +99,10 @@ struct PolicyTraits {
   std::int32_t context_tokens_max = 0;       // prompt + output of one request; 0 = the model's
   // Layers with windows, of a model that has others, too: they have a pool of their own, with so
   // many tokens for each token of the other pool; 0 = all layers keep all tokens, in one pool.
-  // Unset: the policy knows no windows.
+  // kEqualWindowPool: as many bytes as the other pool. Unset: the policy knows no windows.
   std::optional<double> window_pool_ratio = std::nullopt;
-  bool has_window_pool = false;         // the policy decides for two pools
+  // The parameter by which the policy decides for two pools; empty: for one.
+  std::string_view window_parameter = "";
   bool outputs_end_at_context = false;  // no token beyond context_tokens_max is ever computed
 
   // How the policy's own system prepares steps on the host (sim::StepEngine). It affects predicted
@@ -120,6 +121,8 @@ struct PolicyTraits {
   [[nodiscard]] std::int32_t KeyTokens(std::int32_t block_size) const {
     return compared_tokens > 0 ? std::gcd(block_size, compared_tokens) : 0;
   }
+
+  static constexpr double kEqualWindowPool = -1;
 
   bool operator==(const PolicyTraits&) const = default;
 };

@@ -67,7 +67,7 @@ PolicyTraits SglangConfig::Traits() const {
   traits.memory_rule = "sglang";
   traits.context_tokens_max = context_length;
   traits.window_pool_ratio = hybrid_swa_memory ? swa_full_tokens_ratio : 0.0;
-  traits.has_window_pool = has_window_pool();
+  if (has_window_pool()) traits.window_parameter = "window";
   traits.outputs_end_at_context = true;
   traits.sized_for_tokens = std::max(chunked_prefill_size, 0);
   if (traits.sized_for_tokens == 0) traits.sized_for_tokens = max_prefill_tokens;

@@ -11,6 +11,9 @@
 namespace twin {
 namespace {
 
+// Beyond the window, so that it stays whole while the oldest page is given back.
+constexpr std::int32_t kExtraWindowPages = 1;
+
 constexpr CaseName kTrtllmCaseNames[] = {{.name = "trtllm"}};
 
 }  // namespace
@@ -42,11 +45,19 @@ PolicyTraits TrtllmConfig::Traits() const {
   traits.context_tokens_max = max_seq_len;
   traits.outputs_end_at_context = true;
   traits.drafts_max = speculation.num_speculative_tokens;
+  if (max_attention_window > 0) {
+    traits.window_pool_ratio = PolicyTraits::kEqualWindowPool;
+    traits.window_parameter = "max_attention_window";
+  }
   return traits;
 }
 
-TrtllmPolicy::TrtllmPolicy(const TrtllmConfig& config)
-    : config_(config), traits_(config.Traits()), waiting_(config.order.value_or(OrderConfig{})) {}
+TrtllmPolicy::TrtllmPolicy(const TrtllmConfig& config, const KvPoolConfig& kv)
+    : config_(config), traits_(config.Traits()), waiting_(config.order.value_or(OrderConfig{})) {
+  if (config.max_attention_window == 0) return;
+  pages_ = kv.window_blocks > 0 ? kv.window_blocks : kv.blocks;
+  pages_max_ = (config.max_attention_window - 1) / kv.block_size + 1 + kExtraWindowPages;
+}
 
 void TrtllmPolicy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
@@ -77,6 +88,9 @@ std::optional<DecodeLimits> TrtllmPolicy::DecodeStreakLimits() const {
   // A waiting request that did not fit found too few blocks, and there will be no more: a decode
   // takes only blocks that were counted before. One that fits and has no tokens must fit again, or
   // MAX_UTILIZATION pauses a request after it.
+  const bool counted_to_the_end =
+      config_.capacity_scheduler_policy != TrtllmConfig::Capacity::kMaxUtilization;
+  if (pages_ > 0 && !counted_to_the_end) return std::nullopt;
   return DecodeLimits{.free_blocks_min = blocks_of_waiting_, .after_ends = true};
 }
 
@@ -87,9 +101,8 @@ std::optional<RejectReason> TrtllmPolicy::Refusal(const StepBuilder& step,
       (!chunks && s.known > config_.max_num_tokens)) {
     return RejectReason::kTooLongForModel;
   }
-  if (BlocksAtEnd(step.pool(), s) > step.pool().usable()) {
-    return RejectReason::kTooLargeForCache;
-  }
+  const Room whole{step.pool().usable(), pages_};
+  if (!whole.Holds(Growth(0, BlocksAtEnd(step.pool(), s)))) return RejectReason::kTooLargeForCache;
   return std::nullopt;
 }
 
@@ -102,6 +115,19 @@ std::int32_t TrtllmPolicy::BlocksAtEnd(const KvPool& pool, const Sequence& s) co
 
 std::int32_t TrtllmPolicy::BlocksOfNextStep(const KvPool& pool, const Sequence& s) const {
   return std::max(0, pool.BlocksFor(s.known + DraftsOf(s)) - s.blocks.held());
+}
+
+TrtllmPolicy::Room TrtllmPolicy::Growth(std::int32_t held, std::int32_t blocks) const {
+  return {blocks - held, std::min(blocks, pages_max_) - std::min(held, pages_max_)};
+}
+
+TrtllmPolicy::Room TrtllmPolicy::Free(const StepBuilder& step) const {
+  Room free{step.pool().free(), pages_};
+  if (pages_ == 0) return free;
+  for (const Active& active : active_) {
+    free.pages -= std::min(step.sequence(active.id).blocks.held(), pages_max_);
+  }
+  return free;
 }
 
 std::int32_t TrtllmPolicy::DraftsOf(const Sequence& s) const {
@@ -141,11 +167,13 @@ void TrtllmPolicy::ReturnWaiting(const StepBuilder& step) {
 }
 
 void TrtllmPolicy::SortIfShort(const StepBuilder& step) {
-  std::int64_t needed = 0;
+  Room needed;
   for (const Active& active : active_) {
-    needed += BlocksOfNextStep(step.pool(), step.sequence(active.id));
+    const Sequence& s = step.sequence(active.id);
+    const std::int32_t held = s.blocks.held();
+    needed.Add(Growth(held, held + BlocksOfNextStep(step.pool(), s)));
   }
-  if (needed <= step.pool().free()) return;
+  if (Free(step).Holds(needed)) return;
   std::sort(active_.begin(), active_.end(), [&](const Active& a, const Active& b) {
     return waiting_.Before(step.sequence(a.id), step.sequence(b.id));
   });
@@ -163,12 +191,12 @@ bool TrtllmPolicy::RejectsOutgrown(StepBuilder& step, std::size_t place) {
 
 void TrtllmPolicy::FitToTheEnd(StepBuilder& step) {
   const auto limit = static_cast<std::size_t>(config_.max_batch_size);
-  std::int64_t available = step.pool().free();
+  Room available = Free(step);
   for (const Active& active : active_) {
     const Sequence& s = step.sequence(active.id);
     if (!s.decodes) continue;
     if (fitting_.size() == limit) return;
-    available -= active.blocks_at_end - s.blocks.held();
+    available.Take(Growth(s.blocks.held(), active.blocks_at_end));
     fitting_.push_back(active.id);
   }
   const bool waits = config_.capacity_scheduler_policy == TrtllmConfig::Capacity::kStaticBatch;
@@ -177,8 +205,8 @@ void TrtllmPolicy::FitToTheEnd(StepBuilder& step) {
     if (i == active_.size() && !Activate(step)) return;
     const Sequence& s = step.sequence(active_[i].id);
     if (s.decodes) continue;
-    available -= active_[i].blocks_at_end - s.blocks.held();
-    if (available < 0) return;
+    available.Take(Growth(s.blocks.held(), active_[i].blocks_at_end));
+    if (!available.Holds({})) return;
     fitting_.push_back(s.id);
   }
 }
@@ -186,7 +214,7 @@ void TrtllmPolicy::FitToTheEnd(StepBuilder& step) {
 void TrtllmPolicy::FitNextStep(StepBuilder& step) {
   if (!waiting_.first_come_first_served()) SortIfShort(step);
   const auto limit = static_cast<std::size_t>(config_.max_batch_size);
-  std::int64_t free = step.pool().free();
+  Room free = Free(step);
   std::optional<std::size_t> end;  // place of the latest victim: no later request is looked at
   for (std::size_t i = 0; !end || i < *end;) {
     if (i == active_.size() && !Activate(step)) return;
@@ -195,10 +223,12 @@ void TrtllmPolicy::FitNextStep(StepBuilder& step) {
       continue;
     }
     const Sequence& s = step.sequence(active_[i].id);
-    const std::int32_t needed = BlocksOfNextStep(step.pool(), s);
-    if (needed <= free && fitting_.size() < limit) {
-      free -= needed;
-      if (s.state == SequenceState::kWaiting) blocks_of_waiting_ += needed;
+    const std::int32_t held = s.blocks.held();
+    const std::int32_t blocks = BlocksOfNextStep(step.pool(), s);
+    const Room needed = Growth(held, held + blocks);
+    if (free.Holds(needed) && fitting_.size() < limit) {
+      free.Take(needed);
+      if (s.state == SequenceState::kWaiting) blocks_of_waiting_ += blocks;
       fitting_.push_back(s.id);
       ++i;
       continue;
@@ -211,11 +241,11 @@ void TrtllmPolicy::FitNextStep(StepBuilder& step) {
 }
 
 std::size_t TrtllmPolicy::PauseLast(StepBuilder& step, std::size_t first, std::size_t end,
-                                    std::int64_t& free) {
+                                    Room& free) {
   for (std::size_t i = end; i > first; --i) {
     const Sequence& s = step.sequence(active_[i - 1].id);
     if (s.state != SequenceState::kRunning) continue;
-    free += s.blocks.held();
+    free.Add(Growth(0, s.blocks.held()));
     step.PreemptByRecompute(s.id);
     return i - 1;
   }

@@ -17,6 +17,10 @@
 // Source: capacityScheduler.cpp and microBatchScheduler.cpp of TensorRT-LLM (2025), as in the
 // policy notes, section 8; beam width 1, no block reuse, one micro-batch.
 //
+// With max_attention_window, layers with windows have a pool of their own, of as many bytes as the
+// other one. A request takes pages of it as it takes blocks, up to its window and one page more,
+// and must find room in both pools.
+//
 // Another order than that of arrival decides which requests are let in, also paused ones, which did
 // not fit, and which one MAX_UTILIZATION pauses: the last one in the order. No request is paused
 // for one that is not running.
@@ -43,6 +47,7 @@
 #include <span>
 #include <vector>
 
+#include "sched/cache/kv_pool.h"
 #include "sched/policy/case_name.h"
 #include "sched/policy/context_field.h"
 #include "sched/policy/order_config.h"
@@ -67,6 +72,9 @@ struct TrtllmConfig {
   std::int32_t max_seq_len = 0;        // prompt + output of one request; 0 = the model's context
   std::int32_t batch_wait_timeout_iters = 0;  // steps for which prompts are held back
   double batch_wait_max_tokens_ratio = 0;     // of max_num_tokens, from which they are not
+  // Tokens that layers with windows keep of a request, in a pool of their own; 0 = all tokens, in
+  // the blocks of the other layers.
+  std::int32_t max_attention_window = 0;
   SpeculationRules speculation = {};
   std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
@@ -80,7 +88,7 @@ struct TrtllmConfig {
 
 class TrtllmPolicy final : public Policy {
  public:
-  explicit TrtllmPolicy(const TrtllmConfig& config);
+  TrtllmPolicy(const TrtllmConfig& config, const KvPoolConfig& kv);
 
   [[nodiscard]] const PolicyTraits& traits() const override { return traits_; }
   void Enqueue(const Sequence& sequence) override;
@@ -99,6 +107,23 @@ class TrtllmPolicy final : public Policy {
     std::int32_t remaining = 0;  // tokens to compute
     std::int32_t tokens = 0;     // of `remaining`, in this step
   };
+  // Blocks, and pages of the window pool; these are 0 without such a pool.
+  struct Room {
+    std::int64_t blocks = 0;
+    std::int64_t pages = 0;
+
+    [[nodiscard]] bool Holds(const Room& needed) const {
+      return needed.blocks <= blocks && needed.pages <= pages;
+    }
+    void Add(const Room& other) {
+      blocks += other.blocks;
+      pages += other.pages;
+    }
+    void Take(const Room& other) {
+      blocks -= other.blocks;
+      pages -= other.pages;
+    }
+  };
 
   // In another order than that of arrival: puts the requests that are active but not running back
   // into the queue.
@@ -110,8 +135,8 @@ class TrtllmPolicy final : public Policy {
   void FitToTheEnd(StepBuilder& step);
   void FitNextStep(StepBuilder& step);
   // Pauses the last started request of active_[first, end) and returns its place; `end` if there is
-  // none. Adds its blocks to `free`.
-  std::size_t PauseLast(StepBuilder& step, std::size_t first, std::size_t end, std::int64_t& free);
+  // none. Adds what it held to `free`.
+  std::size_t PauseLast(StepBuilder& step, std::size_t first, std::size_t end, Room& free);
   // Rejects heads of the queue that can never run, and moves the next one to active_; false if the
   // queue is empty.
   bool Activate(StepBuilder& step);
@@ -124,6 +149,9 @@ class TrtllmPolicy final : public Policy {
   [[nodiscard]] std::int32_t BlocksAtEnd(const KvPool& pool, const Sequence& s) const;
   // Blocks that the next step of the request adds.
   [[nodiscard]] std::int32_t BlocksOfNextStep(const KvPool& pool, const Sequence& s) const;
+  // What a request takes that grows from `held` to `blocks` blocks.
+  [[nodiscard]] Room Growth(std::int32_t held, std::int32_t blocks) const;
+  [[nodiscard]] Room Free(const StepBuilder& step) const;
   // The offered drafts for which the next step of the decode has slots.
   [[nodiscard]] std::int32_t DraftsOf(const Sequence& s) const;
 
@@ -138,6 +166,8 @@ class TrtllmPolicy final : public Policy {
 
   TrtllmConfig config_;
   PolicyTraits traits_;
+  std::int32_t pages_ = 0;      // of the window pool; 0 = there is none
+  std::int32_t pages_max_ = 0;  // of one request
   OrderedQueue waiting_;
   std::vector<Active> active_;   // started, paused and let in, in order of arrival
   std::int32_t held_steps_ = 0;  // of batch waiting, since the latest release

@@ -38,6 +38,7 @@ VllmV1Config WithReleaseDefaults(VllmV1Config config) {
   if (config.release < VllmV1Release::k0_31_0) {
     config.long_prefill_token_threshold_adaptive = false;
     config.max_num_active_seqs = 0;
+    config.prefix_cache_retention_interval = -1;
   }
   if (config.release < VllmV1Release::k0_24_0) config.watermark = 0.0;
   if (config.release < VllmV1Release::k0_19_0) config.max_num_scheduled_tokens = 0;
@@ -131,8 +132,8 @@ PolicyTraits VllmV1Config::Traits() const {
   traits.receives_kv = !speculation.on();
   traits.caches_prefixes = enable_prefix_caching;
   traits.publishes_returned_tokens = RulesOf(*this).publishes_returned_tokens;
-  traits.keeps_kv_groups = release >= VllmV1Release::k0_33_0 && !speculation.on();
-  traits.retention_interval = prefix_cache_retention_interval;
+  traits.keeps_kv_groups = !speculation.on();
+  traits.retention_interval = config.prefix_cache_retention_interval;
   traits.drafts_max = speculation.num_speculative_tokens;
   traits.assumes_drafts = speculation.on() && async_scheduling;
   return traits;

@@ -11,6 +11,7 @@
 #include "core/input_error.h"
 #include "sched/cache/group_tables.h"
 #include "sched/cache/kv_limits.h"
+#include "sched/policy/policy.h"
 #include "sim/cost/dataflow_cost.h"
 #include "sim/devices/kv_grouping.h"
 
@@ -164,18 +165,26 @@ void RequireFewEnough(const ModelSpec& model, std::int64_t blocks, const char* w
   Refuse(fmt::format("{}: {} blocks{}, must be up to {}", model.name, blocks, where, kKvBlocksMax));
 }
 
+// Whether the pools of layers with and without windows have equally many bytes.
+bool HasEqualPools(const MemoryConfig& config) {
+  return config.window_pool_ratio == PolicyTraits::kEqualWindowPool;
+}
+
 std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, const KvCapacity& c) {
   if (config.blocks_override) return *config.blocks_override;
   if (c.block_bytes == 0) return kKvBlocksMax;  // a stage without layers
   std::int64_t blocks = 0;
   if (c.kv_bytes > 0 && c.window_block_bytes == 0) {
     blocks = c.kv_bytes / c.block_bytes;
+  } else if (c.kv_bytes > 0 && HasEqualPools(config)) {
+    blocks = c.kv_bytes / 2 / c.block_bytes;
   } else if (c.kv_bytes > 0) {
     const double page_bytes = *config.window_pool_ratio * static_cast<double>(c.window_block_bytes);
     blocks = static_cast<std::int64_t>(static_cast<double>(c.kv_bytes) /
                                        (static_cast<double>(c.block_bytes) + page_bytes));
   }
-  if (config.rule == MemoryRule::kTrtLlm && config.max_cache_tokens) {
+  const bool limited = config.rule == MemoryRule::kTrtLlm && c.window_block_bytes == 0;
+  if (limited && config.max_cache_tokens) {
     blocks = std::min(blocks, *config.max_cache_tokens / c.block_size);
   }
   if (config.rule == MemoryRule::kOrca && blocks < *config.max_cache_tokens / c.block_size) {
@@ -188,20 +197,52 @@ std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, con
   return static_cast<std::int32_t>(blocks);
 }
 
-// Whether layers with windows lie in one pool with the others or in a pool of their own.
-bool HasWindowRule(const ModelSpec& model, const MemoryConfig& config) {
-  return config.rule == MemoryRule::kSglang && config.window_pool_ratio &&
-         WindowBesideAllTokens(model) > 0;
+// Whether some layers of a model of several kinds keep all tokens.
+bool KeepsAllTokensInPart(const ModelSpec& model) {
+  return std::ranges::any_of(model.groups,
+                             [](const LayerGroup& group) { return KeepsAllTokens(group.layer); });
 }
 
-// Cached bytes of the layers with windows: of a token, and of a full window.
-KvBytes WindowBytes(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage) {
+// Where layers with windows or chunks keep their tokens, beside layers that keep all.
+enum class WindowPlace : std::uint8_t {
+  kAside,   // room for full ones of max_sequences requests
+  kBlocks,  // all tokens, in the blocks of the others
+  kPool,    // a pool of their own
+};
+
+// vLLM V1 and SGLang give back what lies behind a window, and so do the dataflow machines. The
+// other systems compute windows over caches that keep all tokens: TensorRT-LLM where
+// max_attention_window is not given, as it is not by default.
+WindowPlace PlaceOfWindows(const ModelSpec& model, const MemoryConfig& config) {
+  if (!KeepsAllTokensInPart(model)) return WindowPlace::kAside;
+  switch (config.rule) {
+    case MemoryRule::kVllmV1:
+    case MemoryRule::kShip:
+      return WindowPlace::kAside;
+    case MemoryRule::kSglang:
+      if (!config.window_pool_ratio || WindowBesideAllTokens(model) == 0) {
+        return WindowPlace::kAside;
+      }
+      return *config.window_pool_ratio > 0 ? WindowPlace::kPool : WindowPlace::kBlocks;
+    case MemoryRule::kTrtLlm:
+      return HasEqualPools(config) && WindowBesideAllTokens(model) > 0 ? WindowPlace::kPool
+                                                                       : WindowPlace::kBlocks;
+    default:
+      return WindowPlace::kBlocks;
+  }
+}
+
+// Cached bytes of the layers with windows, and in blocks of those with chunks: of a token, and of
+// full windows and chunks.
+KvBytes WindowBytes(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage,
+                    WindowPlace place) {
   KvBytes bytes;
+  if (place == WindowPlace::kAside) return bytes;
   for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
-    const std::int64_t layer = KvBytesPerTokenAndLayer(model, kind.layer, parallelism);
-    if (kind.layer.sliding_window == 0) continue;
-    bytes.per_token += kind.layers * layer;
-    bytes.per_sequence += kind.layers * layer * kind.layer.sliding_window;
+    const bool chunked = kind.layer.chunk > 0 && place == WindowPlace::kBlocks;
+    if (kind.layer.sliding_window == 0 && !chunked) continue;
+    bytes.per_token += kind.layers * KvBytesPerTokenAndLayer(model, kind.layer, parallelism);
+    bytes.per_sequence += kind.layers * FixedKvBytes(model, kind.layer, parallelism);
   }
   return bytes;
 }
@@ -210,26 +251,31 @@ KvBytes WindowBytes(const ModelSpec& model, const Parallelism& parallelism, std:
 std::int32_t CountWindowBlocks(const ModelSpec& model, const MemoryConfig& config,
                                const KvCapacity& c) {
   if (c.window_block_bytes == 0) return 0;
-  const auto tokens =
-      static_cast<std::int64_t>(*config.window_pool_ratio * static_cast<double>(c.tokens()));
-  const std::int64_t blocks = tokens / c.block_size;
+  std::int64_t blocks = 0;
+  if (HasEqualPools(config)) {
+    const std::int64_t bytes = config.blocks_override ? c.blocks * c.block_bytes : c.kv_bytes / 2;
+    blocks = bytes / c.window_block_bytes;
+  } else {
+    const double tokens = *config.window_pool_ratio * static_cast<double>(c.tokens());
+    blocks = static_cast<std::int64_t>(tokens) / c.block_size;
+  }
   const std::int32_t window = WindowBesideAllTokens(model);
   if (blocks * c.block_size <= window + c.block_size) {
     Refuse(
         fmt::format("{}: a window pool of {} tokens holds no request; allowed: more than the "
-                    "window of {} and a block, by a larger cache or swa_full_tokens_ratio: {}",
-                    model.name, blocks * c.block_size, window, Calculation(c)));
+                    "window of {} and a block, by a larger cache{}: {}",
+                    model.name, blocks * c.block_size, window,
+                    HasEqualPools(config) ? "" : " or swa_full_tokens_ratio", Calculation(c)));
   }
+  RequireFewEnough(model, blocks, " of windows");
   return static_cast<std::int32_t>(blocks);
 }
 
+// `windows`: of the layers that need no room aside.
 void SetSequencesAside(const ModelSpec& model, const Parallelism& parallelism,
-                       const MemoryConfig& config, KvCapacity& c) {
+                       const MemoryConfig& config, const KvBytes& windows, KvCapacity& c) {
   if (model.groups.empty()) return;
-  c.sequence_bytes = CachedBytes(model, parallelism, c.stage).per_sequence;
-  if (HasWindowRule(model, config)) {
-    c.sequence_bytes -= WindowBytes(model, parallelism, c.stage).per_sequence;
-  }
+  c.sequence_bytes = CachedBytes(model, parallelism, c.stage).per_sequence - windows.per_sequence;
   const double room = kStateShareMost * static_cast<double>(std::max<std::int64_t>(0, c.kv_bytes));
   c.sequences_bytes =
       std::min(config.max_sequences * c.sequence_bytes, static_cast<std::int64_t>(room));
@@ -326,6 +372,10 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
   } else {
     SetRank(model, hardware, parallelism, stage, config, draft, c);
   }
+  const WindowPlace place = PlaceOfWindows(model, config);
+  const KvBytes windows = WindowBytes(model, split, stage, place);
+  (place == WindowPlace::kPool ? c.window_block_bytes : c.block_bytes) +=
+      config.block_size * windows.per_token;
   c.max_model_length = config.max_model_length.value_or(model.max_position);
   c.blocks_per_request = (std::int64_t{c.max_model_length} + c.block_size - 1) / c.block_size;
   if (config.kv_groups && config.rule == MemoryRule::kVllmV1 && draft == nullptr) {
@@ -334,12 +384,7 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
   c.overridden = config.blocks_override || config.kv_bytes_override;
   ApplyRule(config, config.utilization.value_or(RowOf(config.rule).utilization), c);
   if (config.kv_bytes_override) c.kv_bytes = *config.kv_bytes_override;
-  if (!c.groups) SetSequencesAside(model, split, config, c);
-  if (HasWindowRule(model, config)) {
-    const bool apart = *config.window_pool_ratio > 0;
-    (apart ? c.window_block_bytes : c.block_bytes) +=
-        config.block_size * WindowBytes(model, parallelism, stage).per_token;
-  }
+  if (!c.groups) SetSequencesAside(model, split, config, windows, c);
   c.blocks = CountBlocks(model, config, c);
   c.window_blocks = CountWindowBlocks(model, config, c);
   c.usable_blocks = c.blocks - (config.rule == MemoryRule::kVllmV1 ? 1 : 0);
@@ -376,14 +421,11 @@ std::int64_t MlpWidth(const LayerSpec& layer, const Parallelism& parallelism) {
 }  // namespace
 
 std::int32_t WindowBesideAllTokens(const ModelSpec& model) {
+  if (!KeepsAllTokensInPart(model)) return 0;
   std::int32_t window = 0;
-  bool keeps_all = false;
-  for (const LayerGroup& group : model.groups) {
-    const LayerSpec& layer = group.layer;
-    window = std::max(window, layer.sliding_window);
-    keeps_all |= layer.query_heads > 0 && layer.sliding_window == 0 && layer.chunk == 0;
-  }
-  return keeps_all ? window : 0;
+  for (const LayerGroup& group : model.groups)
+    window = std::max(window, group.layer.sliding_window);
+  return window;
 }
 
 bool LeavesRoomForActivations(MemoryRule rule) {

@@ -83,7 +83,7 @@ struct MemoryConfig {
   // the others (kStateShareMost).
   bool kv_groups = false;
   bool caches_prefixes = false;  // PolicyTraits::caches_prefixes, for kv_groups
-  // PolicyTraits::window_pool_ratio; with the rule kSglang alone.
+  // PolicyTraits::window_pool_ratio; with the rules kSglang and kTrtLlm alone.
   std::optional<double> window_pool_ratio = std::nullopt;
 
   // Known values of a real server: number of blocks, or bytes of the cache per rank.
@@ -147,6 +147,8 @@ std::int32_t WindowBesideAllTokens(const ModelSpec& model);
 // to kStateShareMost of what is left beside the weights. Servers share this memory with the blocks.
 // SGLang's windows have a pool of window_pool_ratio x the tokens of the blocks instead, so that
 // both pools together take what is left (SGLang 0.5.23, pool configurator of hybrid models).
+// TensorRT-LLM divides it equally by windows if max_attention_window is given. With it otherwise,
+// and with all rules but kVllmV1 and kShip, windows and chunks keep all tokens, in the blocks.
 constexpr double kStateShareMost = 0.9 / 1.9;
 
 // Throws InputError (usage) with the numbers if the model does not fit, no block is left, a request

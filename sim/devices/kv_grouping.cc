@@ -37,7 +37,9 @@ Bucket BucketOf(const ModelSpec& model, const LayerSpec& layer, const Parallelis
   if (layer.recurrent) {
     bucket.group.kind = KvGroupKind::kState;
     bucket.group.states = config.prefix_caching ? StateBlocks::kAligned : StateBlocks::kOne;
-    bucket.page_bytes = FixedKvBytes(model, layer, parallelism);
+    LayerSpec kept = layer;
+    if (kept.recurrent->state_value_bytes == 0) kept.recurrent->state_value_bytes = 2;
+    bucket.page_bytes = FixedKvBytes(model, kept, parallelism);
     return bucket;
   }
   if (layer.latent) {

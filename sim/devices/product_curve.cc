@@ -25,10 +25,10 @@ ProductCurve::ProductCurve(GemmCurve curve, GemmCurve in_16_bits, double share)
       places_(kPlaces) {}
 
 Estimate ProductCurve::Time(std::int64_t rows) const {
-  const Estimate own = curve_(rows);
+  const Estimate own = curve_.EstimateFromMemory(rows);
   if (!in_16_bits_) return own;
   constexpr double kHalfLaunch = 1.5e-6;
-  Estimate converted = (*in_16_bits_)(rows);
+  Estimate converted = in_16_bits_->EstimateFromMemory(rows);
   converted.seconds = share_ * converted.seconds + kHalfLaunch;
   return converted.seconds < own.seconds ? converted : own;
 }

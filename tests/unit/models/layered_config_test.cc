@@ -199,9 +199,11 @@ std::vector<Published> RecurrentModels() {
                                 Frame("qwen3_5_moe_text", 4096, 60, 248320, 262144) +
                                 Heads(32, 2, 256) +
                                 Types(List(15, kG + "," + kG + "," + kG + "," + kF)) + Delta(64) +
-                                QwenExperts(512, 10, 1024) + R"(, "mtp_num_hidden_layers": 1})"},
+                                QwenExperts(512, 10, 1024) +
+                                R"(, "mamba_ssm_dtype": "float32", "mtp_num_hidden_layers": 1})"},
       {"qwen3.5-27b", Frame("qwen3_5_text", 5120, 64, 248320, 262144) + Heads(24, 4, 256) +
-                          R"("intermediate_size": 17408, "mtp_num_hidden_layers": 1, )" +
+                          R"("intermediate_size": 17408, "mamba_ssm_dtype": "float32",
+                          "mtp_num_hidden_layers": 1, )" +
                           Delta(48)},
       {"nemotron-3-nano-30b-a3b",
        Frame("nemotron_h", 2688, 52, 131072, 262144) + Heads(32, 2, 128) +
@@ -307,6 +309,9 @@ TEST(LayeredConfigTest, DamageIsRefusedWithFieldAndAllowedValues) {
        "kv_lora_rank is 512, which is not known for this model_type"},
       {Frame("nemotron_h", 4480, 3, 1000, 1000) + R"("hybrid_override_pattern": "M-")",
        "hybrid_override_pattern has 2 letters, must have 3"},
+      {Frame("qwen3_next", 2048, 4, 1000, 1000) + Heads(16, 2, 256) +
+           R"("full_attention_interval": 4, "mamba_ssm_dtype": "int8", )" + Delta(32),
+       "mamba_ssm_dtype is int8, must be float32, bfloat16 or float16"},
       {R"("model_type": "deepseek_v4")", "model_type deepseek_v4 is refused: compressed keys"},
       {R"("model_type": "jamba")", "model_type jamba is refused: Mamba-1"},
       {R"("model_type": "mllama")", "cross-attention is not modelled"},

@@ -323,8 +323,11 @@ TEST(ValidateKvGroupsTest, RefusesWhatCannotBeServed) {
   config.prefix_cache_retention_interval = 6;
   EXPECT_THAT(Refusal(config, 40), HasSubstr("allowed for this model: a multiple of 4, 0 or -1"));
   config = {};
-  config.release = VllmV1Release::k0_15_1;
-  EXPECT_THAT(Refusal(config, 40), HasSubstr("vllm_v1 of release v0_33_0"));
+  config.release = VllmV1Release::k0_15_1;  // publishes every block of windows, at any boundary
+  config.prefix_cache_retention_interval = 6;
+  EXPECT_EQ(Refusal(config, 40), "");
+  config.speculation.num_speculative_tokens = 2;
+  EXPECT_THAT(Refusal(config, 40), HasSubstr("vllm_v1 without speculation"));
 }
 
 }  // namespace

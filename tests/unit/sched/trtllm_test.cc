@@ -113,6 +113,46 @@ TEST(TrtllmPolicyTest, PromptsWithEnoughCompanyWaitNoLonger) {
             "it5: A:D1 | free=18 | fin=[A] | freeA=20\n");
 }
 
+// By hand: a window of 4 tokens takes up to 2 pages of 4. A takes both, so that B, which needs 2 of
+// the 3, waits although there are blocks; C waits behind it.
+TEST(TrtllmPolicyTest, NoEvictCountsPagesOfTheWindowPoolToTheEnd) {
+  TrtllmConfig config = Config(Capacity::kGuaranteedNoEvict, 12);
+  config.max_attention_window = 4;
+  EXPECT_EQ(Decided(config, {.block_size = 4, .blocks = 20, .window_blocks = 3},
+                    {{1, 6, 6}, {1, 3, 2}, {1, 3, 1}}),
+            "it1: A:P6 | free=18\n"
+            "it2: A:D1 | free=18\n"
+            "it3: A:D1 | free=18\n"
+            "it4: A:D1 | free=17\n"
+            "it5: A:D1 | free=17\n"
+            "it6: A:D1 | free=17 | fin=[A] | freeA=20\n"
+            "it7: B:P3 C:P3 | free=18 | fin=[C] | freeA=19\n"
+            "it8: B:D1 | free=19 | fin=[B] | freeA=20\n");
+}
+
+// By hand: the fifth token of A takes its second page, the third of all, so that B finds none.
+TEST(TrtllmPolicyTest, MaxUtilizationPausesWhereTheWindowPoolIsFull) {
+  TrtllmConfig config = Config(Capacity::kMaxUtilization, 12);
+  config.max_attention_window = 4;
+  EXPECT_EQ(
+      Decided(config, {.block_size = 4, .blocks = 20, .window_blocks = 3}, {{1, 3, 4}, {1, 3, 4}}),
+      "it1: A:P3 B:P3 | free=18\n"
+      "it2: A:D1 B:D1 | free=18\n"
+      "it3: A:D1 | pre=[B] | free=18\n"
+      "it4: A:D1 | free=18 | fin=[A] | freeA=20\n"
+      "it5: B:P5 | free=18\n"
+      "it6: B:D1 | free=18 | fin=[B] | freeA=20\n");
+}
+
+// By hand: 30 tokens take 8 blocks, but no more than 2 pages.
+TEST(TrtllmPolicyTest, ALongRequestTakesItsWindowAndOnePageMore) {
+  TrtllmConfig config = Config(Capacity::kGuaranteedNoEvict, 32);
+  config.max_attention_window = 4;
+  EXPECT_EQ(Decided(config, {.block_size = 4, .blocks = 20, .window_blocks = 2}, {{1, 30, 2}}),
+            "it1: A:P30 | free=12\n"
+            "it2: A:D1 | free=12 | fin=[A] | freeA=20\n");
+}
+
 // Example 8f: the requests of 8a.
 TEST(TrtllmPolicyTest, AStaticBatchIsClosedWhileSomeoneDecodes) {
   EXPECT_EQ(Decided(Config(Capacity::kStaticBatch, 16), {.block_size = 4, .blocks = 8},

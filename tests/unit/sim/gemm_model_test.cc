@@ -10,6 +10,7 @@
 #include "core/input_error.h"
 #include "sim/devices/operations/gemm_table.h"
 #include "sim/devices/operations/kriging.h"
+#include "sim/devices/product_curve.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {
@@ -344,6 +345,7 @@ TEST(GemmModelTest, ColdWeightsAreReadFromMemory) {
   const GemmCurve curve = GemmModel(hardware, profile).Curve(8192, 8192);
   EXPECT_LT(curve(1).seconds, 3e-6);  // 16 rows at 1 PFLOP/s: 2.1 us
   EXPECT_NEAR(curve.EstimateFromMemory(1).seconds, 134.2e-6, 1e-6);
+  EXPECT_NEAR(ProductCurve(curve)(1).seconds, 134.2e-6, 1e-6);  // of a model
 }
 
 TEST(GemmProfileTest, TablesThatDoNotFitTogetherAreRefused) {

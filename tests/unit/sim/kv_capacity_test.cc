@@ -5,6 +5,7 @@
 
 #include "core/input_error.h"
 #include "core/model_names.h"
+#include "sched/policy/policy.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {
@@ -117,6 +118,42 @@ TEST(KvCapacityTest, SglangGivesLayersWithWindowsAPoolOfTheirOwn) {
   config.window_pool_ratio = 0.8;
   config.kv_bytes_override = 150 * 66'356;
   EXPECT_THAT(plan, ThrowsMessage<InputError>(HasSubstr("a window pool of 120 tokens")));
+}
+
+// Systems without pools of windows compute them over caches that keep all tokens. gpt-oss-120b has
+// 36 layers of 2,048 bytes a token; Llama 4 Scout 48 of 4,096, three quarters of which see chunks;
+// Gemma 3 27B 62 of 8,192, of which 52 have windows.
+TEST(KvCapacityTest, WindowsAndChunksKeepAllTokensWithoutAPoolOfTheirOwn) {
+  const auto token_bytes = [](MemoryRule rule, const char* model) {
+    MemoryConfig config{.rule = rule, .max_model_length = 8192};
+    config.kv_bytes_override = 10'000'000'000;
+    const KvCapacity c = PlanKvCapacity(ModelPreset(model), IdealHardware(), {}, config);
+    EXPECT_EQ(c.sequences_bytes, 0);
+    EXPECT_EQ(c.blocks, 10'000'000'000 / c.block_bytes);
+    return c.block_bytes / c.block_size;
+  };
+  EXPECT_EQ(token_bytes(MemoryRule::kTrtLlm, "gpt-oss-120b"), 36 * 2'048);
+  EXPECT_EQ(token_bytes(MemoryRule::kTrtLlm, "llama-4-scout"), 48 * 4'096);
+  EXPECT_EQ(token_bytes(MemoryRule::kTgi, "gemma-3-27b"), 62 * 8'192);
+  EXPECT_EQ(token_bytes(MemoryRule::kVllmV0, "gemma-3-27b"), 62 * 8'192);
+}
+
+// TensorRT-LLM with max_attention_window: half of 10 GB for each pool, of 18 layers x 2,048 bytes x
+// 32 tokens a block.
+TEST(KvCapacityTest, TensorRtLlmDividesItsMemoryEquallyByWindows) {
+  MemoryConfig config{.rule = MemoryRule::kTrtLlm, .block_size = 32};
+  config.kv_bytes_override = 10'000'000'000;
+  config.window_pool_ratio = PolicyTraits::kEqualWindowPool;
+  KvCapacity c = PlanKvCapacity(ModelPreset("gpt-oss-120b"), IdealHardware(), {}, config);
+  EXPECT_EQ(c.blocks, 4'238);
+  EXPECT_EQ(c.window_blocks, 4'238);
+  config.kv_bytes_override.reset();
+  config.blocks_override = 100;
+  c = PlanKvCapacity(ModelPreset("gpt-oss-120b"), IdealHardware(), {}, config);
+  EXPECT_EQ(c.window_blocks, 100);
+  config.blocks_override = 5;  // 160 tokens: a window of 128 and a block
+  EXPECT_THAT([&] { PlanKvCapacity(ModelPreset("gpt-oss-120b"), IdealHardware(), {}, config); },
+              ThrowsMessage<InputError>(HasSubstr("a window pool of 160 tokens")));
 }
 
 // vLLM 0.33.0's own classes, for 10 and 40 GB of cache (also kv_grouping_test.cc).

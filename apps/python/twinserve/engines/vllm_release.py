@@ -66,11 +66,11 @@ def scheduler_config(params):
     return Settings(config.SchedulerConfig, **checked(config.SchedulerConfig, own))
 
 
-def configuration(params, block_size, blocks, speculation=None):
+def configuration(params, block_size, blocks, speculation=None, **cache_values):
     """The release's VllmConfig with `blocks` usable blocks: vLLM keeps one more, its null block."""
     import vllm.config as config
     cache = Settings(config.CacheConfig, block_size=block_size, num_gpu_blocks=blocks + 1,
-                     enable_prefix_caching=params["enable_prefix_caching"])
+                     enable_prefix_caching=params["enable_prefix_caching"], **cache_values)
     model = Settings(config.ModelConfig, max_model_len=params["max_model_len"],
                      runner_type="generate", is_encoder_decoder=False, uses_mrope=False,
                      supports_multimodal_inputs=False, is_multimodal_model=False,
@@ -85,18 +85,39 @@ def configuration(params, block_size, blocks, speculation=None):
         speculative_config=speculation)
 
 
-def make_scheduler(kind, vllm_config, block_size, blocks):
-    """An object of the class `kind`, a scheduler of the release, with `blocks` usable blocks."""
+def group_spec(group):
+    """What the release's KV cache holds of the layers of a group {kind, block_size, window | chunk |
+    mode}."""
     import torch
+    from vllm.v1 import kv_cache_interface as interface
+    heads = {"num_kv_heads": 1, "head_size": 1, "dtype": torch.float16}
+    kinds = {"full": ("FullAttentionSpec", heads),
+             "window": ("SlidingWindowSpec", heads | {"sliding_window": group.get("window")}),
+             "chunked": ("ChunkedLocalAttentionSpec",
+                         heads | {"attention_chunk_size": group.get("chunk")}),
+             "state": ("MambaSpec", {"shapes": ((1,),), "dtypes": (torch.float16,),
+                                     "mamba_cache_mode": group.get("mode")})}
+    name, values = kinds[group["kind"]]
+    kind = getattr(interface, name)
+    return kind(**accepted(kind, {"block_size": group["block_size"], "use_mla": False} | values))
+
+
+def make_scheduler(kind, vllm_config, block_size, blocks, groups=None, hash_block_size=None):
+    """An object of the class `kind`, a scheduler of the release, with `blocks` usable blocks.
+    `groups`: KV groups (group_spec), one of all tokens unless given."""
     from vllm.utils.hashing import sha256
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.core.sched.scheduler import Scheduler
-    from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
-    spec = FullAttentionSpec(block_size=block_size, num_kv_heads=1, head_size=1,
-                             dtype=torch.float16)
+    from vllm.v1.kv_cache_interface import KVCacheConfig, KVCacheGroupSpec
+    groups = groups or [{"kind": "full", "block_size": block_size}]
+    hash_block_size = hash_block_size or block_size
     cache = KVCacheConfig(**accepted(KVCacheConfig, {
         "num_blocks": blocks + 1, "kv_cache_tensors": [],
-        "kv_cache_groups": [KVCacheGroupSpec(["layer"], spec)], "hash_block_size": block_size}))
+        "kv_cache_groups": [KVCacheGroupSpec([f"layer{place}"], group_spec(group))
+                            for place, group in enumerate(groups)],
+        "hash_block_size": hash_block_size,
+        "prefix_cache_retention_interval":
+            vllm_config.cache_config.prefix_cache_retention_interval}))
     kv_cache_utils.init_none_hash(sha256)
     return kind(**accepted(Scheduler, {
         "vllm_config": vllm_config, "kv_cache_config": cache, "block_size": block_size,
@@ -104,7 +125,7 @@ def make_scheduler(kind, vllm_config, block_size, blocks):
                                               should_advance=lambda *_, **__: False,
                                               validate_tokens=lambda request, tokens: tokens),
         "mm_registry": Settings(supports_multimodal_inputs=lambda _: False),
-        "log_stats": False, "hash_block_size": block_size}))
+        "log_stats": False, "hash_block_size": hash_block_size}))
 
 
 def model_output(names, sampled):
