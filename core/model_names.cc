@@ -36,6 +36,9 @@ constexpr std::array kAliases = {
     Alias{"deepseek-v3.1-terminus", "deepseek-v3"},
     Alias{"deepseek-v3.2-exp", "deepseek-v3.2"},
     Alias{"deepseek-v3.2-speciale", "deepseek-v3.2"},
+    Alias{"ernie-4.5-21b-a3b-pt", "ernie-4.5-21b-a3b"},
+    Alias{"ernie-4.5-21b-a3b-thinking", "ernie-4.5-21b-a3b"},
+    Alias{"ernie-4.5-300b-a47b-pt", "ernie-4.5-300b-a47b"},
     Alias{"glm-4.6", "glm-4.5", 202752},
     Alias{"glm-4.6v", "glm-4.5-air"},
     Alias{"glm-4.7", "glm-4.5", 202752},
@@ -47,6 +50,9 @@ constexpr std::array kAliases = {
     Alias{"kimi-k2.6", "kimi-k2.5"},
     Alias{"kimi-k2.7-code", "kimi-k2.5"},
     Alias{"llama-3.3-70b", "llama-3.1-70b"},
+    Alias{"llama-3_1-nemotron-ultra-253b-v1", "llama-3.1-nemotron-ultra-253b"},
+    Alias{"llama-3_3-nemotron-super-49b-v1", "llama-3.3-nemotron-super-49b"},
+    Alias{"llama-3_3-nemotron-super-49b-v1_5", "llama-3.3-nemotron-super-49b"},
     Alias{"llama-3.3-nemotron-super-49b-v1", "llama-3.3-nemotron-super-49b"},
     Alias{"llama-3.3-nemotron-super-49b-v1.5", "llama-3.3-nemotron-super-49b"},
     Alias{"llama-4-maverick-17b-128e", "llama-4-maverick"},
@@ -97,7 +103,6 @@ constexpr std::array kNotDescribed = {
     NotDescribed{"deepseek-v4",
                  "its layers compress keys and choose experts by a hash of the token"},
     NotDescribed{"jamba", "its state-space layers are of Mamba-1"},
-    NotDescribed{"step-3-", "its queries are products of two factors"},
 };
 
 std::optional<ModelSpec> FindPresetOrAlias(std::string_view name) {

@@ -61,9 +61,29 @@ LayerSpec ReadMamba2(LayeredFields& fields, std::array<const char*, 5> names) {
   return layer;
 }
 
+// The letters of hybrid_override_pattern, or those that layers_block_type spells out.
+std::string ReadNemotronPattern(LayeredFields& fields, std::int32_t layers) {
+  const std::string pattern = fields.Text("hybrid_override_pattern", "");
+  if (!fields.Has("layers_block_type")) return pattern;
+  std::string letters;
+  for (const std::string& kind :
+       fields.Names("layers_block_type", layers, {"mamba", "attention", "moe", "mlp"})) {
+    letters += kind == "mamba" ? 'M' : kind == "attention" ? '*' : kind == "moe" ? 'E' : '-';
+  }
+  return letters;
+}
+
+// Older files call the size of a head attention_head_dim.
+LayerSpec ReadNemotronHeads(LayeredFields& fields) {
+  LayerSpec layer = ReadPlainHeads(fields);
+  if (!fields.Has("head_dim")) layer.head_dim = fields.Or("attention_head_dim", layer.head_dim);
+  layer.qkv_bias = layer.output_bias = fields.Flag("attention_bias", false);
+  return layer;
+}
+
 ModelSpec ReadNemotronH(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
-  const std::string pattern = fields.Text("hybrid_override_pattern", "");
+  const std::string pattern = ReadNemotronPattern(fields, layers);
   if (pattern.size() != static_cast<std::size_t>(layers)) {
     fields.Refuse(fmt::format("hybrid_override_pattern has {} letters, must have {}, one a layer",
                               pattern.size(), layers));
@@ -87,8 +107,7 @@ ModelSpec ReadNemotronH(LayeredFields& fields) {
                                            "ssm_state_size", "conv_kernel"}));
         break;
       case '*':
-        list.push_back(ReadPlainHeads(fields));
-        list.back().qkv_bias = list.back().output_bias = fields.Flag("attention_bias", false);
+        list.push_back(ReadNemotronHeads(fields));
         break;
       case 'E':
         list.push_back(experts);

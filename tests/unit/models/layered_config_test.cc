@@ -28,6 +28,8 @@ struct Published {
 };
 void PrintTo(const Published& published, std::ostream* out) { *out << published.preset; }
 
+std::string Braced(const std::string& text) { return fmt::format("{{{}}}", text); }
+
 std::string Frame(const char* type, int hidden, int layers, int vocab, int positions) {
   return fmt::format(R"("model_type": "{}", "dtype": "bfloat16", "hidden_size": {},
       "num_hidden_layers": {}, "vocab_size": {}, "max_position_embeddings": {}, )",
@@ -261,7 +263,7 @@ class PublishedConfigTest : public ::testing::TestWithParam<Published> {};
 
 TEST_P(PublishedConfigTest, IsReadAsItsPreset) {
   ModelSpec preset = ModelPreset(GetParam().preset);
-  ModelSpec read = ParseHfConfig("{" + GetParam().text + "}", "config.json").shape;
+  ModelSpec read = ParseHfConfig(Braced(GetParam().text), "config.json").shape;
   EXPECT_EQ(TotalParameters(read), TotalParameters(preset));
   EXPECT_EQ(ActiveParameters(read), ActiveParameters(preset));
   EXPECT_EQ(CachedBytes(read, {}, 0), CachedBytes(preset, {}, 0));
@@ -278,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(Recurrent, PublishedConfigTest, ::testing::ValuesIn(Rec
 INSTANTIATE_TEST_SUITE_P(Window, PublishedConfigTest, ::testing::ValuesIn(WindowModels()));
 
 TEST(LayeredConfigTest, ReadsFormatsOfFp8AndMxfp4) {
-  EXPECT_EQ(ParseHfConfig("{" + GptOss(24, 32) + "}", "f").shape.formats,
+  EXPECT_EQ(ParseHfConfig(Braced(GptOss(24, 32)), "f").shape.formats,
             ModelPreset("gpt-oss-20b").formats);
 }
 
@@ -314,7 +316,7 @@ TEST(LayeredConfigTest, DamageIsRefusedWithFieldAndAllowedValues) {
   };
   for (const Damaged& damaged : all) {
     EXPECT_THAT(
-        [&] { ParseHfConfig("{" + damaged.text + "}", "config.json"); },
+        [&] { ParseHfConfig(Braced(damaged.text), "config.json"); },
         ThrowsMessage<InputError>(AllOf(HasSubstr("config.json"), HasSubstr(damaged.message))));
   }
 }
