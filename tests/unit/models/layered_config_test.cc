@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -104,6 +105,37 @@ std::string Nemotron(const char* pattern, int heads, int dim, int state, const s
                      pattern, heads, dim, state, rest);
 }
 
+// A block of nemotron-nas: heads in a group, 0 = no attention; ffn_mult, 0 = no MLP.
+std::string Block(int in_group, double ffn_mult) {
+  const std::string attention =
+      in_group > 0 ? fmt::format(R"("n_heads_in_group": {}, "no_op": false)", in_group)
+                   : R"("n_heads_in_group": null, "no_op": true)";
+  const std::string mlp = ffn_mult > 0 ? fmt::format(R"("ffn_mult": {}, "no_op": false)", ffn_mult)
+                                       : R"("ffn_mult": null, "no_op": true)";
+  return fmt::format(
+      R"({{"attention": {{{}, "num_sink_tokens": null, "replace_with_linear": false,
+      "sparsify": null, "unshifted_sink": false, "use_prefill_window_in_sink_attention": false,
+      "window_length": null}}, "ffn": {{{}, "replace_with_linear": false, "sparsify": null}}}})",
+      attention, mlp);
+}
+struct Run {
+  int count;
+  int in_group;
+  double ffn_mult;
+};
+std::string Blocks(std::initializer_list<Run> runs) {
+  std::string list;
+  for (const Run& run : runs) {
+    for (int i = 0; i < run.count; ++i) {
+      if (!list.empty()) list += ", ";
+      list += Block(run.in_group, run.ffn_mult);
+    }
+  }
+  return fmt::format(R"("num_key_value_heads": null, "intermediate_size": null,
+      "attention_bias": false, "mlp_bias": false, "block_configs": [{}])",
+                     list);
+}
+
 std::vector<Published> LatentModels() {
   return {
       {"deepseek-v2-lite", Frame("deepseek_v2", 2048, 27, 102400, 163840) +
@@ -147,6 +179,31 @@ std::vector<Published> LatentModels() {
            "moe_intermediate_size": 1024, "num_shared_experts": 1, "first_k_dense_replace": 1,
            "linear_attn_config": {"num_heads": 32, "head_dim": 128, "short_conv_kernel_size": 4,
            "full_attn_layers": [4, 8, 12, 16, 20, 24, 27]})"},
+      {"kimi-k3", R"("model_type": "kimi_k3", "text_config": {)" +
+                      Frame("kimi_linear", 7168, 93, 163840, 1048576) +
+                      Latent(96, "1536", 128, 128) +
+                      R"("intermediate_size": 33792, "num_experts": 896,
+           "num_experts_per_token": 16, "moe_intermediate_size": 3072, "num_shared_experts": 2,
+           "routed_expert_hidden_size": 3584, "first_k_dense_replace": 1, "moe_layer_freq": 1,
+           "mla_use_output_gate": true, "attn_res_block_size": 12,
+           "linear_attn_config": {"num_heads": 96, "head_dim": 128, "short_conv_kernel_size": 4,
+           "use_full_rank_gate": true, "full_attn_layers": [4, 8, 12, 16, 20, 24, 28, 32, 36, 40,
+           44, 48, 52, 56, 60, 64, 68, 72, 76, 80, 84, 88, 92, 93]}})"},
+      {"mistral-small-4-119b",
+       R"("model_type": "mistral3", "text_config": {)" +
+           Frame("mistral4", 4096, 36, 131072, 1048576) +
+           R"("num_attention_heads": 32, "num_key_value_heads": 32, "q_lora_rank": 1024,
+           "kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 64,
+           "v_head_dim": 128, "attention_bias": false, "first_k_dense_replace": 0, )" +
+           Experts(12288, 128, 4, 2048, 1) + "}"},
+      {"ling-3.0-flash", Frame("bailing_hybrid", 2560, 42, 157184, 262144) +
+                             Latent(32, "null", 128, 128) +
+                             R"("head_dim": 128, "layer_group_size": 6, "short_conv_kernel_size": 4,
+           "no_kda_lora": true, "gated_attention_proj_granularity_type": "head_wise",
+           "use_qk_norm": true, "use_bias": false, "intermediate_size": 6144,
+           "num_experts": 512, "num_experts_per_tok": 8, "moe_intermediate_size": 768,
+           "moe_shared_expert_intermediate_size": 768, "num_shared_experts": 1,
+           "moe_router_enable_expert_bias": true, "first_k_dense_replace": 2)"},
   };
 }
 
@@ -192,6 +249,94 @@ std::vector<Published> MixtureModels() {
   };
 }
 
+std::string Ernie(int experts, int top, int width, int shared, int start, int last) {
+  return fmt::format(R"("use_bias": false, "moe_num_experts": {}, "moe_k": {},
+      "moe_intermediate_size": {}, "moe_num_shared_experts": {}, "moe_layer_start_index": {},
+      "moe_layer_end_index": {}, "moe_layer_interval": 1)",
+                     experts, top, width, shared, start, last);
+}
+std::string Ling(int dense, int experts, int top, int width, int shared, int first) {
+  return fmt::format(R"("use_bias": false, "use_qkv_bias": false, "norm_head": false,
+      "intermediate_size": {}, "num_experts": {}, "num_experts_per_tok": {},
+      "moe_intermediate_size": {}, "num_shared_experts": {}, "first_k_dense_replace": {})",
+                     dense, experts, top, width, shared, first);
+}
+constexpr const char* kLing2 =
+    R"(, "use_qk_norm": true, "moe_router_enable_expert_bias": true, "n_group": 8)";
+std::string Numbers(int first, int last) {
+  std::string list;
+  for (int i = first; i < last; ++i) list += fmt::format("{},", i);
+  return list + std::to_string(last);
+}
+
+std::vector<Published> RoutedModels() {
+  const std::string three = "0, 0, 0, ";
+  return {
+      {"ernie-4.5-21b-a3b", Frame("ernie4_5_moe", 2560, 28, 103424, 131072) +
+                                R"("num_attention_heads": 20, "num_key_value_heads": 4,
+                                "intermediate_size": 12288, )" +
+                                Ernie(64, 6, 1536, 2, 1, -1)},
+      {"ernie-4.5-300b-a47b", Frame("ernie4_5_moe", 8192, 54, 103424, 131072) +
+                                  R"("num_attention_heads": 64, "num_key_value_heads": 8,
+                                "intermediate_size": 28672, "tie_word_embeddings": true, )" +
+                                  Ernie(64, 8, 3584, 0, 3, 53)},
+      {"ling-lite-1.5", Frame("bailing_moe", 2048, 28, 126464, 32768) +
+                            R"("num_attention_heads": 16, "num_key_value_heads": 4, )" +
+                            Ling(1408, 64, 6, 1408, 2, 0)},
+      {"ling-plus", Frame("bailing_moe", 5376, 88, 126464, 16384) +
+                        R"("num_attention_heads": 42, "num_key_value_heads": 6, )" +
+                        Ling(12288, 64, 4, 3072, 1, 0)},
+      {"ling-mini-2.0", Frame("bailing_moe", 2048, 20, 157184, 32768) + Heads(16, 4, 128) +
+                            Ling(5120, 256, 8, 512, 1, 1) + kLing2 +
+                            R"(, "moe_shared_expert_intermediate_size": 512)"},
+      {"ling-flash-2.0", Frame("bailing_moe_v2", 4096, 32, 157184, 32768) + Heads(32, 4, 128) +
+                             Ling(9216, 256, 8, 1024, 1, 1) + kLing2},
+      {"ling-1t", Frame("bailing_moe", 8192, 80, 157184, 32768) + Heads(64, 8, 128) +
+                      Ling(18432, 256, 8, 2048, 1, 4) + kLing2},
+      {"minimax-m3", R"("model_type": "minimax_m3_vl", "text_config": {)" +
+                         Frame("minimax_m3", 6144, 60, 200064, 1048576) + Heads(64, 4, 128) +
+                         R"("intermediate_size": 3072, "dense_intermediate_size": 12288,
+           "shared_intermediate_size": 3072, "n_shared_experts": 1, "num_local_experts": 128,
+           "num_experts_per_tok": 4, "use_qk_norm": true, "qk_norm_type": "per_head",
+           "use_routing_bias": true, "attention_output_gate": false, "num_mtp_modules": 1,
+           "moe_layer_freq": [)" +
+                         three + List(57, "1").substr(1) + R"(, "sparse_attention_config": {
+           "use_sparse_attention": true, "sparse_index_dim": 128, "sparse_num_index_heads": 4,
+           "sparse_topk_blocks": 16, "sparse_block_size": 128, "sparse_score_type": "max",
+           "sparse_init_block": 0, "sparse_local_block": 1, "sparse_disable_index_value": [)" +
+                         three + List(57, "1").substr(1) + R"(, "sparse_attention_freq": [)" +
+                         three + List(57, "1").substr(1) + "}}"},
+      {"step-3",
+       R"("model_type": "step3_vl", "text_config": {"model_type": "step3_text", "dtype": "bfloat16",
+           "hidden_size": 7168, "num_hidden_layers": 61, "vocab_size": 128815,
+           "max_position_embedding": 65536, "num_attention_heads": 64, "num_attention_groups": 1,
+           "head_dim": 256, "share_q_dim": 2048, "intermediate_size": 18432,
+           "moe_num_experts": 48, "moe_top_k": 3, "moe_intermediate_size": 5120,
+           "share_expert_dim": 5120, "moe_layers_enum": [)" +
+           Numbers(4, 59) + "]}"},
+      {"step-3.7-flash",
+       R"("model_type": "step3p7", "text_config": {)" + Frame("step3p5", 4096, 45, 128896, 65536) +
+           R"("num_attention_heads": 64, "num_attention_groups": 8, "head_dim": 128,
+           "sliding_window": 512, "attention_other_setting": {"attention_type":
+           "sliding_attention", "num_attention_heads": 96, "num_attention_groups": 8,
+           "head_dim": 128}, "use_head_wise_attn_gate": true, "intermediate_size": 11264,
+           "moe_num_experts": 288, "moe_top_k": 8, "moe_intermediate_size": 1280,
+           "share_expert_dim": 1280, "use_moe_router_bias": true, "moe_layers_enum": ")" +
+           Numbers(3, 44) + "\"," + Types(List(11, kF + "," + kW + "," + kW + "," + kW, kF)) +
+           R"("need_fp32_gate": true})"},
+      {"qwen3-vl-235b-a22b-instruct",
+       R"("model_type": "qwen3_vl_moe", "text_config": {)" +
+           Frame("qwen3_vl_moe_text", 4096, 94, 151936, 262144) + Heads(64, 4, 128) +
+           R"("attention_bias": false, "decoder_sparse_step": 1, "mlp_only_layers": [],
+           "intermediate_size": 12288, "num_experts": 128, "num_experts_per_tok": 8,
+           "moe_intermediate_size": 1536})"},
+      {"glm-4.6v", R"("model_type": "glm4v_moe", "text_config": {)" +
+                       Frame("glm4v_moe_text", 4096, 46, 151552, 131072) + Heads(96, 8, 128) +
+                       R"("attention_bias": true, )" + Experts(10944, 128, 8, 1408, 1) + kFirst +
+                       kModule + "}"},
+  };
+}
+
 std::vector<Published> RecurrentModels() {
   return {
       {"qwen3-next-80b-a3b", Frame("qwen3_next", 2048, 48, 151936, 262144) + Heads(16, 2, 256) +
@@ -215,6 +360,11 @@ std::vector<Published> RecurrentModels() {
        Frame("nemotron_h", 4480, 56, 131072, 131072) + Heads(40, 8, 128) +
            Nemotron("M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-", 128, 80, 128,
                     R"("intermediate_size": 15680)")},
+      {"nemotron-nano-12b-v2",
+       Frame("nemotron_h", 5120, 62, 131072, 131072) +
+           R"("num_attention_heads": 40, "num_key_value_heads": 8, "attention_head_dim": 128, )" +
+           Nemotron("M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M-", 128, 80, 128,
+                    R"("intermediate_size": 20480)")},
       {"granite-4.0-h-small",
        Frame("granitemoehybrid", 4096, 40, 100352, 131072) + Heads(32, 8, 128) +
            Types(List(4, R"("mamba", "mamba", "mamba", "mamba", "mamba", "attention", "mamba",
@@ -254,8 +404,41 @@ std::vector<Published> WindowModels() {
                         R"("intermediate_size": 11008)"},
       {"smollm3-3b", Frame("smollm3", 2048, 36, 128256, 65536) + Heads(16, 4, 128) +
                          R"("intermediate_size": 11008)"},
+      {"ministral-3-8b", R"("model_type": "mistral3", "text_config": {)" +
+                             Frame("ministral3", 4096, 34, 131072, 262144) + Heads(32, 8, 128) +
+                             R"("intermediate_size": 14336, "sliding_window": null})"},
       {"seed-oss-36b", Frame("seed_oss", 5120, 64, 155136, 524288) + Heads(80, 8, 128) +
                            R"("intermediate_size": 27648)"},
+  };
+}
+
+// Rows of the published block_configs, as runs of equal ones.
+std::vector<Published> BlockModels() {
+  return {
+      {"llama-3.3-nemotron-super-49b",
+       Frame("nemotron-nas", 8192, 80, 128256, 131072) + R"("num_attention_heads": 64, )" +
+           Blocks({{1, 8, 2.625},  {5, 8, 5.25},   {2, 0, 2.625},  {3, 8, 5.25},   {1, 0, 3.28125},
+                   {30, 8, 5.25},  {1, 0, 1.3125}, {2, 0, 2.625},  {1, 0, 1.3125}, {1, 0, 5.25},
+                   {1, 0, 1.3125}, {1, 0, 2.625},  {3, 0, 1.3125}, {1, 8, 5.25},   {1, 0, 1.3125},
+                   {2, 0, 1.0},    {1, 0, 1.3125}, {3, 0, 1.0},    {2, 0, 1.3125}, {2, 0, 0.5},
+                   {2, 0, 1.0},    {2, 0, 0.5},    {1, 0, 1.0},    {2, 0, 0.5},    {9, 8, 5.25}})},
+      {"llama-3.1-nemotron-ultra-253b",
+       Frame("nemotron-nas", 16384, 162, 128256, 131072) + R"("num_attention_heads": 128, )" +
+           Blocks({{1, 16, 0.4875}, {1, 16, 0.975},  {6, 16, 1.4625},  {1, 16, 1.95},
+                   {4, 0, 0},       {3, 16, 1.95},   {2, 16, 4.875},   {6, 0, 0},
+                   {3, 16, 4.875},  {5, 0, 0},       {3, 16, 4.875},   {1, 16, 2.4375},
+                   {3, 0, 0},       {3, 16, 1.95},   {1, 0, 1.95},     {1, 16, 4.875},
+                   {1, 0, 4.875},   {5, 0, 0},       {4, 16, 4.875},   {5, 0, 0},
+                   {4, 16, 4.875},  {5, 0, 0},       {4, 16, 4.875},   {5, 0, 0},
+                   {4, 16, 4.875},  {5, 0, 0},       {1, 16, 4.875},   {3, 16, 3.4125},
+                   {2, 0, 0},       {1, 16, 2.925},  {3, 16, 2.4375},  {2, 0, 2.4375},
+                   {1, 16, 2.4375}, {1, 0, 0},       {7, 0, 2.4375},   {1, 16, 2.4375},
+                   {5, 0, 0},       {1, 16, 2.925},  {1, 16, 4.875},   {1, 0, 4.875},
+                   {1, 16, 4.875},  {8, 0, 0},       {1, 0, 36.5625},  {8, 0, 0},
+                   {1, 0, 39.0},    {8, 0, 0},       {1, 0, 31.40625}, {5, 0, 0},
+                   {1, 0, 27.5625}, {1, 0, 1.95},    {1, 16, 1.95},    {1, 16, 2.4375},
+                   {1, 0, 0},       {2, 16, 2.4375}, {1, 16, 3.4125},  {4, 16, 4.875},
+                   {1, 16, 2.4375}})},
   };
 }
 
@@ -276,6 +459,8 @@ TEST_P(PublishedConfigTest, IsReadAsItsPreset) {
 
 INSTANTIATE_TEST_SUITE_P(Latent, PublishedConfigTest, ::testing::ValuesIn(LatentModels()));
 INSTANTIATE_TEST_SUITE_P(Mixture, PublishedConfigTest, ::testing::ValuesIn(MixtureModels()));
+INSTANTIATE_TEST_SUITE_P(Routed, PublishedConfigTest, ::testing::ValuesIn(RoutedModels()));
+INSTANTIATE_TEST_SUITE_P(Block, PublishedConfigTest, ::testing::ValuesIn(BlockModels()));
 INSTANTIATE_TEST_SUITE_P(Recurrent, PublishedConfigTest, ::testing::ValuesIn(RecurrentModels()));
 INSTANTIATE_TEST_SUITE_P(Window, PublishedConfigTest, ::testing::ValuesIn(WindowModels()));
 
@@ -294,6 +479,64 @@ std::string GptOssWith(const std::string& fields) {
          R"("intermediate_size": 2880, )" + fields;
 }
 
+// Two blocks, the second one with these fields in place of those of Block().
+std::string Nas(const std::string& attention, const std::string& mlp) {
+  return Frame("nemotron-nas", 512, 2, 1000, 1000) + R"("num_attention_heads": 4,
+      "block_configs": [)" +
+         Block(4, 1) +
+         fmt::format(
+             R"(, {{"attention": {{{}}}, "ffn": {{{}}}}}])",
+             attention.empty() ? R"("no_op": true)" : R"("n_heads_in_group": 4, )" + attention,
+             mlp.empty() ? R"("no_op": true)" : R"("ffn_mult": 1, )" + mlp);
+}
+
+std::string Step(const std::string& fields) {
+  return Frame("step3p5", 512, 2, 1000, 1000) + Heads(4, 4, 128) +
+         R"("sliding_window": 128, "intermediate_size": 1024, "moe_num_experts": 4,
+         "moe_top_k": 2, "moe_intermediate_size": 256, "share_expert_dim": 256,
+         "layer_types": ["full_attention", "sliding_attention"], )" +
+         fields;
+}
+
+std::string MiniMaxM3(const std::string& index) {
+  return Frame("minimax_m3", 512, 2, 1000, 1000) + Heads(4, 4, 128) +
+         R"("intermediate_size": 256, "dense_intermediate_size": 1024, "num_local_experts": 4,
+         "num_experts_per_tok": 2, "sparse_attention_config": {"sparse_num_index_heads": 4,
+         "sparse_index_dim": 128, "sparse_topk_blocks": 16, "sparse_block_size": 128, )" +
+         index + "}";
+}
+
+// Embedding and head are 1,000 x 512 each; the first block has 4 query heads and a KV head of 128
+// and an MLP of 512 x 2 / 3, rounded up to 512; a matrix in place of attention or MLP has a norm,
+// too.
+TEST(LayeredConfigTest, AMatrixInPlaceOfAttentionOrMlpIsCounted) {
+  const std::string linear = R"("replace_with_linear": true)";
+  const auto parameters = [](const std::string& attention, const std::string& mlp) {
+    return TotalParameters(ParseHfConfig(Braced(Nas(attention, mlp)), "config.json").shape);
+  };
+  const std::int64_t first = 2 * 512 * (512 + 128) + 3 * 512 * 512 + 2 * 512;
+  const std::int64_t empty = 2 * 1000 * 512 + 512 + first;
+  EXPECT_EQ(parameters("", ""), empty);
+  EXPECT_EQ(parameters(linear, ""), empty + 512 * 512 + 512);
+  EXPECT_EQ(parameters(linear, linear), empty + 2 * (512 * 512 + 512));
+}
+
+// Step's lists go on with the layers of its modules, of which the first is read.
+TEST(LayeredConfigTest, AListMayGoOnWithTheLayersOfModules) {
+  const std::string text =
+      Frame("step3p5", 512, 2, 1000, 1000) + Heads(4, 4, 128) +
+      R"("sliding_window": 128, "intermediate_size": 1024, "moe_num_experts": 4, "moe_top_k": 2,
+      "moe_intermediate_size": 256, "share_expert_dim": 256, "moe_layers_enum": "1",
+      "num_nextn_predict_layers": 1, "attention_other_setting": {"num_attention_heads": 8},
+      "layer_types": ["full_attention", "sliding_attention", "sliding_attention"])";
+  const ModelSpec model = ParseHfConfig(Braced(text), "config.json").shape;
+  EXPECT_EQ(model.layers, 2);
+  ASSERT_TRUE(model.mtp_layer.has_value());
+  EXPECT_EQ(model.mtp_layer->query_heads, 8);
+  EXPECT_EQ(model.mtp_layer->sliding_window, 128);
+  EXPECT_EQ(model.mtp_layer->moe.experts, 0);
+}
+
 TEST(LayeredConfigTest, DamageIsRefusedWithFieldAndAllowedValues) {
   const std::string experts = R"("num_local_experts": 4, "num_experts_per_tok": 2)";
   const std::string window = R"(, "sliding_window": 128)";
@@ -309,6 +552,36 @@ TEST(LayeredConfigTest, DamageIsRefusedWithFieldAndAllowedValues) {
        "kv_lora_rank is 512, which is not known for this model_type"},
       {Frame("nemotron_h", 4480, 3, 1000, 1000) + R"("hybrid_override_pattern": "M-")",
        "hybrid_override_pattern has 2 letters, must have 3"},
+      {Nas(R"("window_length": 8192)", ""),
+       "block_configs[1]: attention: window_length is 8192, which is not known"},
+      {Nas("", R"("moe": {"experts": 4})"),
+       R"(block_configs[1]: ffn: moe is {"experts":4}, which is not known)"},
+      {Nas(R"("n_heads_in_group": 3)", ""),
+       "block_configs[1]: attention: n_heads_in_group is 3, must divide num_attention_heads 4"},
+      {Nas("", R"("ffn_mult": null)"), "block_configs[1]: ffn: ffn_mult is missing"},
+      {Frame("nemotron-nas", 512, 3, 1000, 1000) + R"("num_attention_heads": 4, )" +
+           Blocks({{2, 4, 1.0}}),
+       "block_configs has 2 items, must have 3, one a layer"},
+      {Frame("ernie4_5_moe", 512, 2, 1000, 1000) + R"("use_bias": true)",
+       "use_bias is true, must be false"},
+      {Frame("bailing_moe", 512, 2, 1000, 1000) + Heads(4, 4, 128) + Ling(1024, 8, 2, 256, 1, 0) +
+           R"(, "layer_group_size": 4)",
+       "layer_group_size is 4, which is not known for this model_type"},
+      {Frame("bailing_moe", 512, 2, 1000, 1000) + Heads(4, 4, 128) + Ling(1024, 8, 2, 256, 1, 0) +
+           R"(, "router_type": "MultiRouter")",
+       "router_type is MultiRouter, must be topN"},
+      {Frame("bailing_hybrid", 512, 2, 1000, 1000) + R"("layer_group_size": 2)",
+       "short_conv_kernel_size is missing"},
+      {Step(R"("moe_layers_enum": "1,x")"), "moe_layers_enum has 'x', must be layers from 0 to 1"},
+      {Step(R"("moe_layers_enum": "1,2")"), "moe_layers_enum has '2', must be layers from 0 to 1"},
+      {Step(R"("moe_layers_enum": "1", "attention_other_setting": {"rope": 1})"),
+       "attention_other_setting: rope is 1, which is not known"},
+      {MiniMaxM3(R"("sparse_attention_freq": [1])"),
+       "sparse_attention_config: sparse_attention_freq has 1 items, must have 2, one a layer"},
+      {MiniMaxM3(R"("sparse_attention_freq": [0, 1], "sparse_disable_index_value": [0, 0])"),
+       "sparse_disable_index_value[1] is 0, must be 1 in layers with sparse attention"},
+      {MiniMaxM3(R"("sparse_attention_freq": [0, 1], "sparse_window": 7)"),
+       "sparse_attention_config: sparse_window is 7, which is not known"},
       {R"("model_type": "deepseek_v4")", "model_type deepseek_v4 is refused: compressed keys"},
       {R"("model_type": "jamba")", "model_type jamba is refused: Mamba-1"},
       {R"("model_type": "mllama")", "cross-attention is not modelled"},
