@@ -20,10 +20,17 @@ ModelSpec ReadLatentMixture(LayeredFields& fields, bool selection_bias, bool ind
     latent.index_heads = fields.Size("index_n_heads");
     latent.index_dim = fields.Size("index_head_dim");
     latent.index_keys = fields.Size("index_topk");
+    if (fields.Has("layer_types")) {
+      (void)fields.Names("layer_types", layers, {"deepseek_sparse_attention"});
+    }
   }
   const std::int32_t heads = fields.Size("num_attention_heads");
   const MoeSpec moe =
       ReadExperts(fields, {.shared_count = "n_shared_experts", .selection_bias = selection_bias});
+  // Some files name the experts twice.
+  if (fields.Or("num_experts", moe.experts) != moe.experts) {
+    fields.Refuse("num_experts is not n_routed_experts, must be equal or left out");
+  }
   const auto sparse = ReadSparseLayers(fields, layers, 0);
   std::vector<std::string> indexers(sparse.size(), "full");
   if (index && fields.Has("indexer_types")) {

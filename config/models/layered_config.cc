@@ -39,7 +39,8 @@ bool HasMtpModule(LayeredFields& fields) {
   return fields.Or("num_nextn_predict_layers", 0) > 0 || fields.Or("mtp_num_hidden_layers", 0) > 0;
 }
 
-// The module's layer is as the model's last one; one that reuses an index owns its own.
+// The module's layer is as the model's last one; one that reuses an index owns its own. A reader
+// may know better, and an MLP alone is no module.
 LayerSpec MtpLayerOf(const ModelSpec& model) {
   LayerSpec layer = model.groups.empty() ? LayerSpec(model) : model.groups.back().layer;
   if (layer.latent) layer.latent->reuses_index = false;
@@ -74,7 +75,10 @@ ModelSpec ReadLayeredModel(const ConfigFields& config, const ConfigFields& outer
   LayeredFields fields(config);
   ModelSpec model = reader.read(fields);
   fields.RefuseUnknown();
-  if (HasMtpModule(fields) && !model.mtp_layer) model.mtp_layer = MtpLayerOf(model);
+  if (HasMtpModule(fields) && !model.mtp_layer) {
+    const LayerSpec layer = MtpLayerOf(model);
+    if (layer.query_heads > 0 || layer.recurrent) model.mtp_layer = layer;
+  }
   const bool tied = outer.Flag("tie_word_embeddings", reader.tied_embeddings);
   model.tied_embeddings = config.Flag("tie_word_embeddings", tied);
   return model;

@@ -245,6 +245,7 @@ std::vector<bool> ReadSparseLayers(LayeredFields& fields, std::int32_t layers,
   std::vector<bool> sparse(static_cast<std::size_t>(layers), true);
   const std::int32_t dense = fields.Or("first_k_dense_replace", first_dense);
   if (fields.Has("mlp_layer_types")) {
+    fields.Know({"moe_layer_freq"});
     const auto names = fields.Names("mlp_layer_types", layers, {"dense", "sparse"});
     for (std::size_t i = 0; i < sparse.size(); ++i) sparse[i] = names[i] == "sparse";
     return sparse;

@@ -153,6 +153,9 @@ ModelSpec ReadMimo(LayeredFields& fields) {
   near.head_dim = fields.Or("swa_head_dim", full.head_dim);
   near.value_dim = fields.Or("swa_v_head_dim", full.value_dim);
   near.sliding_window = ReadWindowSize(fields);
+  if (fields.Or("attention_chunk_size", near.sliding_window) != near.sliding_window) {
+    fields.Refuse("attention_chunk_size is not sliding_window, must be equal or left out");
+  }
   near.sinks = fields.Flag("add_swa_attention_sink_bias", false);
   full.sinks = fields.Flag("add_full_attention_sink_bias", false);
   const MoeSpec moe =

@@ -1,140 +1,24 @@
 // A config.json of each family, of facts of its publisher, must give the shape of the preset, whose
 // counts layered_presets_test.cc compares with the published totals.
-#include "config/models/layered_config.h"
-
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <initializer_list>
 #include <ostream>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "config/models/hf_config.h"
-#include "core/input_error.h"
 #include "core/model_names.h"
-#include "core/model_presets.h"
+#include "tests/unit/models/config_text.h"
 
 namespace twin {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 struct Published {
   const char* preset;
   std::string text;  // of the config.json, without the outer braces
 };
 void PrintTo(const Published& published, std::ostream* out) { *out << published.preset; }
-
-std::string Braced(const std::string& text) { return fmt::format("{{{}}}", text); }
-
-std::string Frame(const char* type, int hidden, int layers, int vocab, int positions) {
-  return fmt::format(R"("model_type": "{}", "dtype": "bfloat16", "hidden_size": {},
-      "num_hidden_layers": {}, "vocab_size": {}, "max_position_embeddings": {}, )",
-                     type, hidden, layers, vocab, positions);
-}
-std::string Heads(int query, int kv, int dim) {
-  return fmt::format(R"("num_attention_heads": {}, "num_key_value_heads": {}, "head_dim": {}, )",
-                     query, kv, dim);
-}
-std::string Latent(int heads, const char* query_rank, int nope, int value) {
-  return fmt::format(R"("num_attention_heads": {}, "num_key_value_heads": {}, "q_lora_rank": {},
-      "kv_lora_rank": 512, "qk_nope_head_dim": {}, "qk_rope_head_dim": 64, "v_head_dim": {}, )",
-                     heads, heads, query_rank, nope, value);
-}
-std::string Experts(int dense, int experts, int top, int width, int shared) {
-  return fmt::format(R"("intermediate_size": {}, "n_routed_experts": {},
-      "num_experts_per_tok": {}, "moe_intermediate_size": {}, "n_shared_experts": {})",
-                     dense, experts, top, width, shared);
-}
-constexpr const char* kFirst = R"(, "first_k_dense_replace": 1, "moe_layer_freq": 1)";
-constexpr const char* kThree = R"(, "first_k_dense_replace": 3, "num_nextn_predict_layers": 1)";
-constexpr const char* kModule = R"(, "num_nextn_predict_layers": 1)";
-constexpr const char* kIndex =
-    R"(, "index_n_heads": {}, "index_head_dim": 128, "index_topk": 2048)";
-
-// A JSON list of `count` times `period`.
-std::string List(int count, const std::string& period, const std::string& rest = "") {
-  std::string list;
-  for (int i = 0; i < count; ++i) list += (i > 0 ? ", " : "") + period;
-  return "[" + list + (rest.empty() ? "" : ", " + rest) + "]";
-}
-const std::string kW = R"("sliding_attention")";
-const std::string kF = R"("full_attention")";
-const std::string kG = R"("linear_attention")";
-const std::string kFiveAndFull = kW + "," + kW + "," + kW + "," + kW + "," + kW + "," + kF;
-std::string Types(const std::string& list) { return R"("layer_types": )" + list + ", "; }
-
-std::string GptOss(int layers, int experts) {
-  return Frame("gpt_oss", 2880, layers, 201088, 131072) + Heads(64, 8, 64) +
-         Types(List(layers / 2, kW + "," + kF)) +
-         fmt::format(R"("sliding_window": 128, "attention_bias": true, "num_local_experts": {},
-             "num_experts_per_tok": 4, "intermediate_size": 2880, "quantization_config":
-             {{"quant_method": "mxfp4"}})",
-                     experts);
-}
-std::string Llama4(int positions, int experts, int step) {
-  return Frame("llama4_text", 5120, 48, 202048, positions) + Heads(40, 8, 128) +
-         fmt::format(R"("attention_chunk_size": 8192, "num_local_experts": {},
-             "num_experts_per_tok": 1, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
-             "interleave_moe_layer_step": {}, "use_qk_norm": true, "no_rope_layers": [])",
-                     experts, step);
-}
-std::string Gemma3(int hidden, int layers, int vocab, int positions, int window, int width) {
-  return Frame("gemma3_text", hidden, layers, vocab, positions) +
-         fmt::format(R"("sliding_window": {}, "sliding_window_pattern": 6,
-             "intermediate_size": {}, )",
-                     window, width);
-}
-std::string Delta(int value_heads) {
-  return fmt::format(R"("linear_num_key_heads": 16, "linear_num_value_heads": {},
-      "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4)",
-                     value_heads);
-}
-std::string QwenExperts(int experts, int top, int width) {
-  return fmt::format(R"(, "num_experts": {}, "num_experts_per_tok": {},
-      "moe_intermediate_size": {}, "shared_expert_intermediate_size": {})",
-                     experts, top, width, width);
-}
-std::string Nemotron(const char* pattern, int heads, int dim, int state, const std::string& rest) {
-  return fmt::format(R"("hybrid_override_pattern": "{}", "mamba_num_heads": {},
-      "mamba_head_dim": {}, "n_groups": 8, "ssm_state_size": {}, "conv_kernel": 4, {})",
-                     pattern, heads, dim, state, rest);
-}
-
-// A block of nemotron-nas: heads in a group, 0 = no attention; ffn_mult, 0 = no MLP.
-std::string Block(int in_group, double ffn_mult) {
-  const std::string attention =
-      in_group > 0 ? fmt::format(R"("n_heads_in_group": {}, "no_op": false)", in_group)
-                   : R"("n_heads_in_group": null, "no_op": true)";
-  const std::string mlp = ffn_mult > 0 ? fmt::format(R"("ffn_mult": {}, "no_op": false)", ffn_mult)
-                                       : R"("ffn_mult": null, "no_op": true)";
-  return fmt::format(
-      R"({{"attention": {{{}, "num_sink_tokens": null, "replace_with_linear": false,
-      "sparsify": null, "unshifted_sink": false, "use_prefill_window_in_sink_attention": false,
-      "window_length": null}}, "ffn": {{{}, "replace_with_linear": false, "sparsify": null}}}})",
-      attention, mlp);
-}
-struct Run {
-  int count;
-  int in_group;
-  double ffn_mult;
-};
-std::string Blocks(std::initializer_list<Run> runs) {
-  std::string list;
-  for (const Run& run : runs) {
-    for (int i = 0; i < run.count; ++i) {
-      if (!list.empty()) list += ", ";
-      list += Block(run.in_group, run.ffn_mult);
-    }
-  }
-  return fmt::format(R"("num_key_value_heads": null, "intermediate_size": null,
-      "attention_bias": false, "mlp_bias": false, "block_configs": [{}])",
-                     list);
-}
 
 std::vector<Published> LatentModels() {
   return {
@@ -247,26 +131,6 @@ std::vector<Published> MixtureModels() {
                           R"("attention_bias": true, "num_local_experts": 16,
                           "num_experts_per_tok": 2, "intermediate_size": 6400)"},
   };
-}
-
-std::string Ernie(int experts, int top, int width, int shared, int start, int last) {
-  return fmt::format(R"("use_bias": false, "moe_num_experts": {}, "moe_k": {},
-      "moe_intermediate_size": {}, "moe_num_shared_experts": {}, "moe_layer_start_index": {},
-      "moe_layer_end_index": {}, "moe_layer_interval": 1)",
-                     experts, top, width, shared, start, last);
-}
-std::string Ling(int dense, int experts, int top, int width, int shared, int first) {
-  return fmt::format(R"("use_bias": false, "use_qkv_bias": false, "norm_head": false,
-      "intermediate_size": {}, "num_experts": {}, "num_experts_per_tok": {},
-      "moe_intermediate_size": {}, "num_shared_experts": {}, "first_k_dense_replace": {})",
-                     dense, experts, top, width, shared, first);
-}
-constexpr const char* kLing2 =
-    R"(, "use_qk_norm": true, "moe_router_enable_expert_bias": true, "n_group": 8)";
-std::string Numbers(int first, int last) {
-  std::string list;
-  for (int i = first; i < last; ++i) list += fmt::format("{},", i);
-  return list + std::to_string(last);
 }
 
 std::vector<Published> RoutedModels() {
@@ -463,136 +327,6 @@ INSTANTIATE_TEST_SUITE_P(Routed, PublishedConfigTest, ::testing::ValuesIn(Routed
 INSTANTIATE_TEST_SUITE_P(Block, PublishedConfigTest, ::testing::ValuesIn(BlockModels()));
 INSTANTIATE_TEST_SUITE_P(Recurrent, PublishedConfigTest, ::testing::ValuesIn(RecurrentModels()));
 INSTANTIATE_TEST_SUITE_P(Window, PublishedConfigTest, ::testing::ValuesIn(WindowModels()));
-
-TEST(LayeredConfigTest, ReadsFormatsOfFp8AndMxfp4) {
-  EXPECT_EQ(ParseHfConfig(Braced(GptOss(24, 32)), "f").shape.formats,
-            ModelPreset("gpt-oss-20b").formats);
-}
-
-struct Damaged {
-  std::string text;
-  const char* message;
-};
-
-std::string GptOssWith(const std::string& fields) {
-  return Frame("gpt_oss", 2880, 2, 201088, 131072) + Heads(64, 8, 64) +
-         R"("intermediate_size": 2880, )" + fields;
-}
-
-// Two blocks, the second one with these fields in place of those of Block().
-std::string Nas(const std::string& attention, const std::string& mlp) {
-  return Frame("nemotron-nas", 512, 2, 1000, 1000) + R"("num_attention_heads": 4,
-      "block_configs": [)" +
-         Block(4, 1) +
-         fmt::format(
-             R"(, {{"attention": {{{}}}, "ffn": {{{}}}}}])",
-             attention.empty() ? R"("no_op": true)" : R"("n_heads_in_group": 4, )" + attention,
-             mlp.empty() ? R"("no_op": true)" : R"("ffn_mult": 1, )" + mlp);
-}
-
-std::string Step(const std::string& fields) {
-  return Frame("step3p5", 512, 2, 1000, 1000) + Heads(4, 4, 128) +
-         R"("sliding_window": 128, "intermediate_size": 1024, "moe_num_experts": 4,
-         "moe_top_k": 2, "moe_intermediate_size": 256, "share_expert_dim": 256,
-         "layer_types": ["full_attention", "sliding_attention"], )" +
-         fields;
-}
-
-std::string MiniMaxM3(const std::string& index) {
-  return Frame("minimax_m3", 512, 2, 1000, 1000) + Heads(4, 4, 128) +
-         R"("intermediate_size": 256, "dense_intermediate_size": 1024, "num_local_experts": 4,
-         "num_experts_per_tok": 2, "sparse_attention_config": {"sparse_num_index_heads": 4,
-         "sparse_index_dim": 128, "sparse_topk_blocks": 16, "sparse_block_size": 128, )" +
-         index + "}";
-}
-
-// Embedding and head are 1,000 x 512 each; the first block has 4 query heads and a KV head of 128
-// and an MLP of 512 x 2 / 3, rounded up to 512; a matrix in place of attention or MLP has a norm,
-// too.
-TEST(LayeredConfigTest, AMatrixInPlaceOfAttentionOrMlpIsCounted) {
-  const std::string linear = R"("replace_with_linear": true)";
-  const auto parameters = [](const std::string& attention, const std::string& mlp) {
-    return TotalParameters(ParseHfConfig(Braced(Nas(attention, mlp)), "config.json").shape);
-  };
-  const std::int64_t first = 2 * 512 * (512 + 128) + 3 * 512 * 512 + 2 * 512;
-  const std::int64_t empty = 2 * 1000 * 512 + 512 + first;
-  EXPECT_EQ(parameters("", ""), empty);
-  EXPECT_EQ(parameters(linear, ""), empty + 512 * 512 + 512);
-  EXPECT_EQ(parameters(linear, linear), empty + 2 * (512 * 512 + 512));
-}
-
-// Step's lists go on with the layers of its modules, of which the first is read.
-TEST(LayeredConfigTest, AListMayGoOnWithTheLayersOfModules) {
-  const std::string text =
-      Frame("step3p5", 512, 2, 1000, 1000) + Heads(4, 4, 128) +
-      R"("sliding_window": 128, "intermediate_size": 1024, "moe_num_experts": 4, "moe_top_k": 2,
-      "moe_intermediate_size": 256, "share_expert_dim": 256, "moe_layers_enum": "1",
-      "num_nextn_predict_layers": 1, "attention_other_setting": {"num_attention_heads": 8},
-      "layer_types": ["full_attention", "sliding_attention", "sliding_attention"])";
-  const ModelSpec model = ParseHfConfig(Braced(text), "config.json").shape;
-  EXPECT_EQ(model.layers, 2);
-  ASSERT_TRUE(model.mtp_layer.has_value());
-  EXPECT_EQ(model.mtp_layer->query_heads, 8);
-  EXPECT_EQ(model.mtp_layer->sliding_window, 128);
-  EXPECT_EQ(model.mtp_layer->moe.experts, 0);
-}
-
-TEST(LayeredConfigTest, DamageIsRefusedWithFieldAndAllowedValues) {
-  const std::string experts = R"("num_local_experts": 4, "num_experts_per_tok": 2)";
-  const std::string window = R"(, "sliding_window": 128)";
-  const Damaged all[] = {
-      {GptOssWith(experts + window + R"(, "layer_types": ["full_attention"])"),
-       "layer_types has 1 items, must have 2, one a layer"},
-      {GptOssWith(experts + window + R"(, "layer_types": ["full_attention", "wave"])"),
-       "layer_types[1] is \"wave\", must be one of full_attention, sliding_attention"},
-      {GptOssWith(experts), "sliding_window is missing, must be a positive integer"},
-      {GptOssWith(R"("num_local_experts": 4, "num_experts_per_tok": 5)"),
-       "num_experts_per_tok 5 exceeds num_local_experts 4"},
-      {GptOssWith(experts + window + R"(, "kv_lora_rank": 512)"),
-       "kv_lora_rank is 512, which is not known for this model_type"},
-      {Frame("nemotron_h", 4480, 3, 1000, 1000) + R"("hybrid_override_pattern": "M-")",
-       "hybrid_override_pattern has 2 letters, must have 3"},
-      {Nas(R"("window_length": 8192)", ""),
-       "block_configs[1]: attention: window_length is 8192, which is not known"},
-      {Nas("", R"("moe": {"experts": 4})"),
-       R"(block_configs[1]: ffn: moe is {"experts":4}, which is not known)"},
-      {Nas(R"("n_heads_in_group": 3)", ""),
-       "block_configs[1]: attention: n_heads_in_group is 3, must divide num_attention_heads 4"},
-      {Nas("", R"("ffn_mult": null)"), "block_configs[1]: ffn: ffn_mult is missing"},
-      {Frame("nemotron-nas", 512, 3, 1000, 1000) + R"("num_attention_heads": 4, )" +
-           Blocks({{2, 4, 1.0}}),
-       "block_configs has 2 items, must have 3, one a layer"},
-      {Frame("ernie4_5_moe", 512, 2, 1000, 1000) + R"("use_bias": true)",
-       "use_bias is true, must be false"},
-      {Frame("bailing_moe", 512, 2, 1000, 1000) + Heads(4, 4, 128) + Ling(1024, 8, 2, 256, 1, 0) +
-           R"(, "layer_group_size": 4)",
-       "layer_group_size is 4, which is not known for this model_type"},
-      {Frame("bailing_moe", 512, 2, 1000, 1000) + Heads(4, 4, 128) + Ling(1024, 8, 2, 256, 1, 0) +
-           R"(, "router_type": "MultiRouter")",
-       "router_type is MultiRouter, must be topN"},
-      {Frame("bailing_hybrid", 512, 2, 1000, 1000) + R"("layer_group_size": 2)",
-       "short_conv_kernel_size is missing"},
-      {Step(R"("moe_layers_enum": "1,x")"), "moe_layers_enum has 'x', must be layers from 0 to 1"},
-      {Step(R"("moe_layers_enum": "1,2")"), "moe_layers_enum has '2', must be layers from 0 to 1"},
-      {Step(R"("moe_layers_enum": "1", "attention_other_setting": {"rope": 1})"),
-       "attention_other_setting: rope is 1, which is not known"},
-      {MiniMaxM3(R"("sparse_attention_freq": [1])"),
-       "sparse_attention_config: sparse_attention_freq has 1 items, must have 2, one a layer"},
-      {MiniMaxM3(R"("sparse_attention_freq": [0, 1], "sparse_disable_index_value": [0, 0])"),
-       "sparse_disable_index_value[1] is 0, must be 1 in layers with sparse attention"},
-      {MiniMaxM3(R"("sparse_attention_freq": [0, 1], "sparse_window": 7)"),
-       "sparse_attention_config: sparse_window is 7, which is not known"},
-      {R"("model_type": "deepseek_v4")", "model_type deepseek_v4 is refused: compressed keys"},
-      {R"("model_type": "jamba")", "model_type jamba is refused: Mamba-1"},
-      {R"("model_type": "mllama")", "cross-attention is not modelled"},
-      {R"("model_type": "t5")", "encoders are not modelled"},
-  };
-  for (const Damaged& damaged : all) {
-    EXPECT_THAT(
-        [&] { ParseHfConfig(Braced(damaged.text), "config.json"); },
-        ThrowsMessage<InputError>(AllOf(HasSubstr("config.json"), HasSubstr(damaged.message))));
-  }
-}
 
 }  // namespace
 }  // namespace twin
