@@ -156,6 +156,7 @@ void Bind(Archive& fields, RecurrentSpec& recurrent) {
   fields.Value("convolution", recurrent.convolution);
   fields.Value("full_rank_gate", recurrent.full_rank_gate);
   fields.Value("state_value_bytes", recurrent.state_value_bytes);
+  fields.Value("full_rank_decay", recurrent.full_rank_decay);
 }
 
 template <class Archive>
@@ -169,6 +170,7 @@ void Bind(Archive& fields, BlockIndexSpec& index) {
 template <class Archive>
 void Bind(Archive& fields, LayerSpec& layer) {
   fields.Value("query_heads", layer.query_heads);
+  fields.Value("query_rank", layer.query_rank);
   fields.Value("kv_heads", layer.kv_heads);
   fields.Value("head_dim", layer.head_dim);
   fields.Value("value_dim", layer.value_dim);
@@ -192,6 +194,7 @@ void Bind(Archive& fields, LayerSpec& layer) {
   fields.Nested("moe", layer.moe);
   fields.Value("norms_per_layer", layer.norms_per_layer);
   fields.Value("scales_per_layer", layer.scales_per_layer);
+  fields.Value("linears", layer.linears);
 }
 
 template <class Archive>

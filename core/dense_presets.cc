@@ -1,6 +1,10 @@
 // Source: config.json of the named repositories on huggingface.co, and the classes of transformers
 // 5.24 for what they leave out; tests/unit/core/layered_presets_test.cc has the published totals.
 #include <array>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/layered_presets.h"
 #include "core/preset_layers.h"
@@ -77,21 +81,40 @@ ModelSpec Phi3Mini4k() {
   return Model({3072, 32064, 4096}, "32W", {{"W", Dense(Windowed(Heads(32, 32, 96), 2047), 8192)}});
 }
 
+// Layers of neural architecture search (arXiv 2411.19146): F has attention and an MLP of the width
+// behind the letter, d an MLP alone, and - returns its input.
+ModelSpec Searched(const Frame& frame, std::string_view pattern, const LayerSpec& heads,
+                   std::initializer_list<std::int32_t> with_attention,
+                   std::initializer_list<std::int32_t> alone) {
+  std::vector<std::pair<std::string, LayerSpec>> layers = {{"-", WithNorms({}, 0)}};
+  for (const std::int32_t width : with_attention) {
+    layers.emplace_back("F" + std::to_string(width), Dense(heads, width));
+  }
+  for (const std::int32_t width : alone) {
+    layers.emplace_back("d" + std::to_string(width), Alone(Dense({}, width)));
+  }
+  std::vector<LayerSymbol> symbols;
+  for (const auto& [symbol, layer] : layers) symbols.push_back({symbol, layer});
+  return Model(frame, pattern, symbols);
+}
+
 ModelSpec NemotronSuper49b() {
-  const LayerSpec heads = Heads(64, 8, 128);
-  const auto alone = [](std::int32_t width) { return Alone(Dense({}, width)); };
-  return Model({8192, 128256, 131072},
-               "F14336 5F28672 2d14336 3F28672 d17920 30F28672 d7168 2d14336 d7168 d28672 d7168 "
-               "d14336 3d7168 F28672 d7168 2d5632 d7168 3d5632 2d7168 2d2816 2d5632 2d2816 d5632 "
-               "2d2816 9F28672",
-               {{"F14336", Dense(heads, 14336)},
-                {"F28672", Dense(heads, 28672)},
-                {"d2816", alone(2816)},
-                {"d5632", alone(5632)},
-                {"d7168", alone(7168)},
-                {"d14336", alone(14336)},
-                {"d17920", alone(17920)},
-                {"d28672", alone(28672)}});
+  return Searched(
+      {8192, 128256, 131072},
+      "F14336 5F28672 2d14336 3F28672 d17920 30F28672 d7168 2d14336 d7168 d28672 d7168 d14336 "
+      "3d7168 F28672 d7168 2d5632 d7168 3d5632 2d7168 2d2816 2d5632 2d2816 d5632 2d2816 9F28672",
+      Heads(64, 8, 128), {14336, 28672}, {2816, 5632, 7168, 14336, 17920, 28672});
+}
+
+ModelSpec NemotronUltra253b() {
+  return Searched(
+      {16384, 128256, 131072},
+      "F5376 F10752 6F16128 F21504 4- 3F21504 2F53248 6- 3F53248 5- 3F53248 F26624 3- 3F21504 "
+      "d21504 F53248 d53248 5- 4F53248 5- 4F53248 5- 4F53248 5- 4F53248 5- F53248 3F37376 2- "
+      "F32000 3F26624 2d26624 F26624 - 7d26624 F26624 5- F32000 F53248 d53248 F53248 8- d399360 "
+      "8- d425984 8- d343040 5- d301056 d21504 F21504 F26624 - 2F26624 F37376 4F53248 F26624",
+      Heads(128, 8, 128), {5376, 10752, 16128, 21504, 26624, 32000, 37376, 53248},
+      {21504, 26624, 53248, 301056, 343040, 399360, 425984});
 }
 
 // ---- Equal layers ----
@@ -146,6 +169,7 @@ constexpr std::array kDensePresets = {
     LayeredPreset{"smollm3-3b", SmolLm3},
     LayeredPreset{"seed-oss-36b", SeedOss36b},
     LayeredPreset{"llama-3.3-nemotron-super-49b", NemotronSuper49b},
+    LayeredPreset{"llama-3.1-nemotron-ultra-253b", NemotronUltra253b},
 };
 
 }  // namespace

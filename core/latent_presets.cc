@@ -127,10 +127,14 @@ ModelSpec KimiLinear() {
 
 ModelSpec Ling3Flash() {
   const MoeSpec experts = Corrected(Experts(512, 8, 768, 768));
+  LayerSpec delta = KimiDelta(32, true);
+  delta.recurrent->full_rank_decay = true;
+  LayerSpec attention = Latent(32, kDeepSeekLiteLatent);
+  attention.output_gate = OutputGate::kHead;
   return Model({2560, 157184, 262144}, "2Kd 6(3Ke Le 2Ke) 3Ke Le",
-               {{"Kd", Dense(KimiDelta(32), 6144)},
-                {"Ke", Mixture(KimiDelta(32), experts)},
-                {"Le", Mixture(Latent(32, kDeepSeekLiteLatent), experts)}});
+               {{"Kd", Dense(delta, 6144)},
+                {"Ke", Mixture(delta, experts)},
+                {"Le", Mixture(attention, experts)}});
 }
 
 // Without its residual over blocks of layers.

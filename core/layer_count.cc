@@ -30,6 +30,7 @@ void CountLatent(const ModelSpec& m, const LayerSpec& l, std::int64_t tensor, La
                     latent.kv_rank * heads * (latent.nope_dim + latent.value_dim) +
                     heads * latent.value_dim * hidden;
   if (l.output_gate == OutputGate::kFull) count.attention += hidden * heads * latent.value_dim;
+  if (l.output_gate == OutputGate::kHead) count.attention += hidden * heads;
   count.rest += latent.query_rank + latent.kv_rank;
   if (!latent.owns_index()) return;
   count.attention += std::int64_t{latent.query_rank} * latent.index_heads * latent.index_dim +
@@ -44,7 +45,10 @@ void CountHeads(const ModelSpec& m, const LayerSpec& l, const Parallelism& p, La
   const std::int64_t query = heads * l.head_dim * (l.output_gate == OutputGate::kFull ? 2 : 1);
   const std::int64_t key = kv_heads * l.head_dim;
   const std::int64_t value = l.keys_are_values ? 0 : kv_heads * l.value_width();
-  count.attention = hidden * (query + key + value) + heads * l.value_width() * hidden;
+  const std::int64_t input = l.query_rank > 0 ? l.query_rank : hidden;
+  count.attention =
+      input * query + hidden * (l.query_rank + key + value) + heads * l.value_width() * hidden;
+  count.rest += l.query_rank;
   if (l.qkv_bias) count.rest += query + key + value;
   if (l.output_bias) count.rest += hidden;
   if (l.full_qk_norm) {
@@ -76,7 +80,8 @@ void CountRecurrent(const ModelSpec& m, const LayerSpec& l, std::int64_t tensor,
     case RecurrentKind::kKimiDelta: {
       const std::int64_t low_rank = (hidden + values) * r.value_dim;
       const std::int64_t gate = r.full_rank_gate ? hidden * values : low_rank;
-      count.recurrent = hidden * 4 * values + low_rank + gate + hidden * heads;
+      const std::int64_t decay = r.full_rank_decay ? hidden * values : low_rank;
+      count.recurrent = hidden * 4 * values + decay + gate + hidden * heads;
       count.rest += 3 * values * r.convolution + heads + values + r.value_dim;
       return;
     }
@@ -137,6 +142,7 @@ LayerCount CountLayer(const ModelSpec& m, const LayerSpec& l, const Parallelism&
     count.dense = MlpParameters(l, m.hidden, l.intermediate, p.tensor);
     if (l.mlp_bias) count.rest += MlpBiases(l, m.hidden, l.intermediate, p.tensor);
   }
+  count.dense += l.linears * (std::int64_t{m.hidden} * m.hidden / p.tensor);
   return count;
 }
 

@@ -64,8 +64,9 @@ struct RecurrentSpec {
   std::int32_t value_heads = 0;
   std::int32_t key_dim = 0;
   std::int32_t value_dim = 0;
-  std::int32_t convolution = 4;        // taps; 0 = no convolution
-  bool full_rank_gate = false;         // kKimiDelta: the output gate is one matrix
+  std::int32_t convolution = 4;  // taps; 0 = no convolution
+  bool full_rank_gate = false;   // kKimiDelta: the output gate is one matrix
+  bool full_rank_decay = false;  // kKimiDelta: so is the product that gives the decay
   // Of a number of the state; the convolution's have 2. 0: config.json does not say: 4, but in vLLM
   // 2, as the model's activations have.
   std::int32_t state_value_bytes = 4;
@@ -89,6 +90,9 @@ enum class OutputGate : std::uint8_t { kNone, kFull, kHead };  // of the attenti
 // layer, not for one rank.
 struct LayerSpec {
   std::int32_t query_heads = 0;  // 0 = no attention, unless `recurrent` is set
+  // Queries are products of two factors of this rank, with a norm between them (Step-3, arXiv
+  // 2507.19427); 0 = of one matrix. Not with `latent`, which has a rank of its own.
+  std::int32_t query_rank = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
   std::int32_t value_dim = 0;       // of a head's value; 0 = head_dim
@@ -111,8 +115,16 @@ struct LayerSpec {
   MoeSpec moe;
   std::int32_t norms_per_layer = 2;
   std::int32_t scales_per_layer = 0;  // further learned numbers
+  // Matrices [hidden, hidden] that take the place of attention or MLP (DeciLM).
+  std::int32_t linears = 0;
 
   [[nodiscard]] bool has_mlp() const { return moe.experts > 0 || intermediate > 0; }
+  // Outputs that the ranks of a tensor-parallel group sum or gather.
+  [[nodiscard]] std::int32_t reductions() const {
+    return (query_heads > 0 || recurrent ? 1 : 0) + (has_mlp() ? 1 : 0) + linears;
+  }
+  // A layer that has nothing returns its input; without norms it is one on purpose.
+  [[nodiscard]] bool is_empty() const { return reductions() == 0 && norms_per_layer == 0; }
   [[nodiscard]] std::int32_t value_width() const { return value_dim > 0 ? value_dim : head_dim; }
   bool operator==(const LayerSpec&) const = default;
 };

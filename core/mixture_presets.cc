@@ -131,6 +131,54 @@ ModelSpec Gemma4A4b() {
                {{"We", Mixture(near, experts)}, {"Fe", Mixture(full, experts)}});
 }
 
+// Multi-matrix factorised attention: one head of keys, queries of rank 2048.
+ModelSpec Step3() {
+  LayerSpec heads = Heads(64, 1, 256);
+  heads.query_rank = 2048;
+  return Model({7168, 128815, 65536}, "4d 56e d",
+               {{"d", Dense(heads, 18432)}, {"e", Mixture(heads, Experts(48, 3, 5120, 5120))}});
+}
+
+ModelSpec Ernie21b() {
+  const LayerSpec heads = Heads(20, 4, 128);
+  return Model({2560, 103424, 131072, true}, "d 27e",
+               {{"d", Dense(heads, 12288)},
+                {"e", Mixture(heads, Corrected(Experts(64, 6, 1536, 2 * 1536)))}});
+}
+ModelSpec Ernie300b() {
+  const LayerSpec heads = Heads(64, 8, 128);
+  return Model(
+      {8192, 103424, 131072, true}, "3d 51e",
+      {{"d", Dense(heads, 28672)}, {"e", Mixture(heads, Corrected(Experts(64, 8, 3584)))}});
+}
+
+// ---- Ling ----
+
+ModelSpec LingLite15() {
+  return Model({2048, 126464, 32768}, "28e",
+               {{"e", Mixture(Heads(16, 4, 128), Experts(64, 6, 1408, 2 * 1408))}});
+}
+ModelSpec LingPlus() {
+  return Model({5376, 126464, 16384}, "88e",
+               {{"e", Mixture(Heads(42, 6, 128), Experts(64, 4, 3072, 3072))}});
+}
+// Experts, their choice and the norms of heads are equal in all sizes.
+ModelSpec Ling2(const Frame& frame, std::string_view pattern, const LayerSpec& heads,
+                std::int32_t dense, std::int32_t width) {
+  return Model(frame, pattern,
+               {{"d", Dense(heads, dense)},
+                {"e", Mixture(heads, Corrected(Experts(256, 8, width, width)))}});
+}
+ModelSpec LingMini2() {
+  return Ling2({2048, 157184, 32768}, "d 19e", NormedHeads(16, 4, 128), 5120, 512);
+}
+ModelSpec LingFlash2() {
+  return Ling2({4096, 157184, 32768}, "d 31e", NormedHeads(32, 4, 128), 9216, 1024);
+}
+ModelSpec Ling1t() {
+  return Ling2({8192, 157184, 32768}, "4d 76e", NormedHeads(64, 8, 128), 18432, 2048);
+}
+
 constexpr std::array kMixturePresets = {
     LayeredPreset{"glm-4.5", Glm45},
     LayeredPreset{"glm-4.5-air", Glm45Air},
@@ -147,6 +195,14 @@ constexpr std::array kMixturePresets = {
     LayeredPreset{"mimo-v2-flash", MimoV2Flash},
     LayeredPreset{"step-3.7-flash", Step37Flash},
     LayeredPreset{"gemma-4-26b-a4b", Gemma4A4b},
+    LayeredPreset{"step-3", Step3},
+    LayeredPreset{"ernie-4.5-21b-a3b", Ernie21b},
+    LayeredPreset{"ernie-4.5-300b-a47b", Ernie300b},
+    LayeredPreset{"ling-lite-1.5", LingLite15},
+    LayeredPreset{"ling-plus", LingPlus},
+    LayeredPreset{"ling-mini-2.0", LingMini2},
+    LayeredPreset{"ling-flash-2.0", LingFlash2},
+    LayeredPreset{"ling-1t", Ling1t},
 };
 
 }  // namespace

@@ -126,8 +126,10 @@ void ValidateGroups(const ModelSpec& model) {
       ValidateLatent(model, layer);
     } else if (layer.query_heads > 0) {
       ValidateHeads(model, layer);
-    } else if (!layer.has_mlp()) {
-      Refuse(model, "groups: a layer has neither attention nor MLP");
+    } else if (layer.reductions() == 0 && !layer.is_empty()) {
+      Refuse(model,
+             "groups: a layer has neither attention nor MLP; allowed for one that returns its "
+             "input: norms_per_layer 0");
     }
     if (layer.moe.experts != 0) ValidateMixture(model, layer.moe);
   }
@@ -138,6 +140,7 @@ void ValidateGroups(const ModelSpec& model) {
 
 void ValidateSplit(const ModelSpec& model, const LayerSpec& layer, std::int64_t tensor) {
   RequireDivides(model, "query_heads", layer.query_heads, tensor);
+  if (layer.linears > 0) RequireDivides(model, "hidden", model.hidden, tensor);
   if (layer.query_heads > 0 && !layer.latent && layer.kv_heads % tensor != 0 &&
       tensor % layer.kv_heads != 0) {
     Refuse(model, "kv_heads " + std::to_string(layer.kv_heads) +

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -109,14 +108,13 @@ struct Frame {
 };
 
 inline ModelSpec Model(const Frame& frame, std::string_view pattern,
-                       std::initializer_list<LayerSymbol> symbols) {
+                       const std::vector<LayerSymbol>& symbols) {
   ModelSpec model;
   model.hidden = frame.hidden;
   model.vocab = frame.vocab;
   model.max_position = frame.max_position;
   model.tied_embeddings = frame.tied;
-  const std::vector<LayerSymbol> known(symbols);
-  SetLayers(ExpandLayerPattern(pattern, known), model);
+  SetLayers(ExpandLayerPattern(pattern, symbols), model);
   return model;
 }
 

@@ -104,6 +104,12 @@ ModelSpec NemotronNano9bV2() {
                   Mamba2(128, 80, 8, 128), Heads(40, 8, 128), Dense({}, 15680));
 }
 
+ModelSpec NemotronNano12bV2() {
+  return Nemotron({5120, 131072, 131072},
+                  "M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M-",
+                  Mamba2(128, 80, 8, 128), Heads(40, 8, 128), Dense({}, 20480));
+}
+
 ModelSpec GraniteHSmall() {
   const MoeSpec experts = Experts(72, 10, 768, 1536);
   return Model({4096, 100352, 131072, true}, "4(5Me Fe 4Me)",
@@ -135,6 +141,7 @@ constexpr std::array kRecurrentPresets = {
     LayeredPreset{"nemotron-3-ultra-550b-a55b", NemotronUltra3},
     LayeredPreset{"nemotron-h-56b", NemotronH56b},
     LayeredPreset{"nemotron-nano-9b-v2", NemotronNano9bV2},
+    LayeredPreset{"nemotron-nano-12b-v2", NemotronNano12bV2},
     LayeredPreset{"granite-4.0-h-small", GraniteHSmall},
     LayeredPreset{"minimax-text-01", MiniMaxText01},
 };

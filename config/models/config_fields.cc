@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -110,6 +111,32 @@ std::optional<ConfigFields> ConfigFields::Object(const char* field) const {
   return ConfigFields(*value, where_ + ": " + field);
 }
 
+std::vector<ConfigFields> ConfigFields::Objects(const char* field) const {
+  const Json* value = Find(field);
+  if (value == nullptr) return {};
+  std::vector<ConfigFields> objects;
+  if (!value->is_array()) RefuseField(field, *value, "a list of objects");
+  for (const Json& each : *value) {
+    const std::string where = fmt::format("{}: {}[{}]", where_, field, objects.size());
+    objects.emplace_back(each, where);
+    if (!each.is_object()) objects.back().Refuse("must be an object, is " + ValueText(each));
+  }
+  return objects;
+}
+
+void ConfigFields::RefuseUnknown(std::string_view field, const Json& value) const {
+  Refuse(fmt::format(
+      "{} is {}, which is not known for this model_type; allowed: leave it out, null or false",
+      Printable(std::string(field)), ValueText(value)));
+}
+
+void ConfigFields::RefuseOthers(std::initializer_list<std::string_view> known) const {
+  for (const auto& [field, value] : object_.items()) {
+    const bool is_known = std::ranges::find(known, field) != known.end();
+    if (!is_known && !IsNeutral(value)) RefuseUnknown(field, value);
+  }
+}
+
 std::vector<std::int32_t> ConfigFields::TokenIds(const char* field) const {
   const Json* value = Find(field);
   if (value == nullptr) return {};
@@ -126,6 +153,18 @@ std::vector<std::int32_t> ConfigFields::TokenIds(const char* field) const {
     add(*value);
   }
   return ids;
+}
+
+std::string ValueText(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  constexpr std::size_t kMost = 60;
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return Printable(text);
+}
+
+bool IsNeutral(const Json& value) {
+  return value.is_null() || value == false || value == 0 || value == "" ||
+         (value.is_structured() && value.empty());
 }
 
 }  // namespace twin

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -38,6 +40,12 @@ class ConfigFields {
   [[nodiscard]] bool Flag(const char* field, bool absent) const;
   [[nodiscard]] std::optional<std::string> Text(const char* field) const;
   [[nodiscard]] std::optional<ConfigFields> Object(const char* field) const;
+  // A list of objects; empty where absent.
+  [[nodiscard]] std::vector<ConfigFields> Objects(const char* field) const;
+  // Refuses the first field that is not in `known`, unless its value is neutral.
+  void RefuseOthers(std::initializer_list<std::string_view> known) const;
+  // As the refusal of a field that is not known, by name and value.
+  [[noreturn]] void RefuseUnknown(std::string_view field, const nlohmann::json& value) const;
   // One token id, or a list of them; empty where absent.
   [[nodiscard]] std::vector<std::int32_t> TokenIds(const char* field) const;
 
@@ -48,5 +56,11 @@ class ConfigFields {
   const nlohmann::json& object_;
   std::string where_;
 };
+
+// The value as messages quote it, shortened.
+std::string ValueText(const nlohmann::json& value);
+
+// Whether a value switches nothing on: null, false, 0 or empty.
+bool IsNeutral(const nlohmann::json& value);
 
 }  // namespace twin

@@ -25,9 +25,10 @@ bool IsUncounted(std::string_view name) {
                                     "mm_projector", "audio",        "e_score_correction_bias",
                                     "norm",         "mtp",          "eh_proj"};
   constexpr std::array kAtEnd = {
-      "gate",       "router",    "router.*",  "shared_expert_gate", "conv1d",
-      "in_proj_ba", "in_proj_a", "in_proj_b", "weights_proj",       "g_proj",
-      "b_proj",     "f_a_proj",  "f_b_proj",  "fc1_latent_proj",    "fc2_latent_proj"};
+      "gate",         "router",     "router.*",        "shared_expert_gate",
+      "conv1d",       "in_proj_ba", "in_proj_a",       "in_proj_b",
+      "weights_proj", "g_proj",     "indexers_proj",   "b_proj",
+      "f_a_proj",     "f_b_proj",   "fc1_latent_proj", "fc2_latent_proj"};
   const auto contains = [name](std::string_view word) {
     return name.find(word) != std::string_view::npos;
   };
@@ -69,10 +70,16 @@ std::vector<Matrix> Mlp(std::span<const char* const> blocks, bool gated) {
 
 std::vector<Matrix> Attention(const LayerSpec& layer) {
   if (!layer.latent) {
-    return {{"self_attn.q_proj", "self_attn.qkv_proj", "mixer.q_proj", "self_attention.q_proj"},
-            {"self_attn.k_proj", "self_attn.qkv_proj", "mixer.k_proj", "self_attention.k_proj"},
-            {"self_attn.v_proj", "self_attn.qkv_proj", "mixer.v_proj", "self_attention.v_proj"},
-            {"self_attn.o_proj", "mixer.o_proj", "self_attention.o_proj"}};
+    std::vector<Matrix> matrices;
+    for (const char* const part : {"q", "k", "v"}) {
+      matrices.push_back({fmt::format("self_attn.{}_proj", part), "self_attn.qkv_proj",
+                          fmt::format("mixer.{}_proj", part),
+                          fmt::format("self_attention.{}_proj", part),
+                          "attention.query_key_value"});
+    }
+    matrices.push_back(
+        {"self_attn.o_proj", "mixer.o_proj", "self_attention.o_proj", "attention.dense"});
+    return matrices;
   }
   std::vector<Matrix> matrices = {
       {"self_attn.kv_a_proj_with_mqa", "self_attn.fused_qkv_a_proj_with_mqa"},
@@ -83,6 +90,10 @@ std::vector<Matrix> Attention(const LayerSpec& layer) {
     matrices.push_back({"self_attn.q_b_proj"});
   } else {
     matrices.push_back({"self_attn.q_proj"});
+  }
+  if (layer.latent->owns_index()) {
+    matrices.push_back({"self_attn.indexer.wq_b"});
+    matrices.push_back({"self_attn.indexer.wk"});
   }
   return matrices;
 }

@@ -283,7 +283,9 @@ ModelConfig ReadLayered(const ConfigFields& config, const ConfigFields& outer,
 }
 
 ModelConfig ReadFamily(const ConfigFields& config, const ConfigFields& outer) {
-  const auto type = config.Text("model_type");
+  // The text part of a multi-modal model may leave its type to the whole.
+  const auto own = config.Text("model_type");
+  const auto type = own ? own : outer.Text("model_type");
   if (!type) {
     config.Refuse("model_type is missing, must be one of " + ModelFamilyNames());
   }
@@ -307,10 +309,30 @@ ModelConfig ReadFamily(const ConfigFields& config, const ConfigFields& outer) {
   return model;
 }
 
+// Python writes numbers that JSON does not have. They become 0, at the same places.
+std::string WithoutInfinities(std::string_view text) {
+  std::string plain(text);
+  bool quoted = false;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    if (quoted && plain[i] == '\\') {
+      ++i;
+    } else if (plain[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+        if (!std::string_view(plain).substr(i).starts_with(word)) continue;
+        plain.replace(i, word.size(), word.size(), ' ');
+        plain[i] = '0';
+      }
+    }
+  }
+  return plain;
+}
+
 json ParseObject(std::string_view text, const std::string& where) {
   json parsed;
   try {
-    parsed = json::parse(text);
+    parsed = json::parse(WithoutInfinities(text));
   } catch (const json::parse_error& error) {
     throw InputError(InputError::Kind::kData, where,
                      fmt::format("is not JSON (byte {} of {})", error.byte, text.size()));

@@ -6,9 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "config/models/layered_readers.h"
+#include "core/printable.h"
 
 namespace twin {
 namespace {
+
+using nlohmann::json;
 
 ModelSpec ReadLatentMixture(LayeredFields& fields, bool selection_bias, bool index) {
   const std::int32_t layers = ReadLayerCount(fields);
@@ -17,10 +20,17 @@ ModelSpec ReadLatentMixture(LayeredFields& fields, bool selection_bias, bool ind
     latent.index_heads = fields.Size("index_n_heads");
     latent.index_dim = fields.Size("index_head_dim");
     latent.index_keys = fields.Size("index_topk");
+    if (fields.Has("layer_types")) {
+      (void)fields.Names("layer_types", layers, {"deepseek_sparse_attention"});
+    }
   }
   const std::int32_t heads = fields.Size("num_attention_heads");
   const MoeSpec moe =
       ReadExperts(fields, {.shared_count = "n_shared_experts", .selection_bias = selection_bias});
+  // Some files name the experts twice.
+  if (fields.Or("num_experts", moe.experts) != moe.experts) {
+    fields.Refuse("num_experts is not n_routed_experts, must be equal or left out");
+  }
   const auto sparse = ReadSparseLayers(fields, layers, 0);
   std::vector<std::string> indexers(sparse.size(), "full");
   if (index && fields.Has("indexer_types")) {
@@ -38,6 +48,7 @@ ModelSpec ReadLatentMixture(LayeredFields& fields, bool selection_bias, bool ind
 ModelSpec ReadDeepSeekV2(LayeredFields& fields) {
   return ReadLatentMixture(fields, fields.Text("topk_method", "") == "noaux_tc", false);
 }
+ModelSpec ReadMistral4(LayeredFields& fields) { return ReadLatentMixture(fields, false, false); }
 ModelSpec ReadDeepSeekV3(LayeredFields& fields) { return ReadLatentMixture(fields, true, false); }
 ModelSpec ReadDeepSeekV32(LayeredFields& fields) { return ReadLatentMixture(fields, true, true); }
 
@@ -66,13 +77,18 @@ ModelSpec ReadKimiLinear(LayeredFields& fields) {
   delta.key_heads = delta.value_heads = linear->Size("num_heads");
   delta.key_dim = delta.value_dim = linear->Size("head_dim");
   delta.convolution = linear->OptionalSize("short_conv_kernel_size").value_or(4);
+  delta.full_rank_gate = linear->Flag("use_full_rank_gate", false);
   LayerSpec recurrent;
   recurrent.recurrent = delta;
-  const LayerSpec full = LatentLayer(fields.Size("num_attention_heads"), ReadLatentShape(fields));
-  const MoeSpec moe = ReadExperts(fields, {.experts = "num_experts",
-                                           .per_token = "num_experts_per_token",
-                                           .shared_count = "num_shared_experts",
-                                           .selection_bias = true});
+  LayerSpec full = LatentLayer(fields.Size("num_attention_heads"), ReadLatentShape(fields));
+  if (fields.Flag("mla_use_output_gate", false)) full.output_gate = OutputGate::kFull;
+  MoeSpec moe = ReadExperts(fields, {.experts = "num_experts",
+                                     .per_token = "num_experts_per_token",
+                                     .shared_count = "num_shared_experts",
+                                     .selection_bias = true});
+  moe.latent = fields.Or("routed_expert_hidden_size", 0);
+  // The residual over blocks of layers is not counted (docs/models.md).
+  fields.Know({"attn_res_block_size"});
   const auto sparse = ReadSparseLayers(fields, layers, 0);
   std::vector<bool> is_full(sparse.size());
   for (const std::int32_t layer : linear->TokenIds("full_attn_layers")) {
@@ -91,12 +107,79 @@ ModelSpec ReadKimiLinear(LayeredFields& fields) {
   return ReadFrame(fields, list, positions);
 }
 
+// The last layer of each group has latent attention, the others Kimi Delta Attention.
+std::vector<bool> ReadGroupEnds(LayeredFields& fields, std::int32_t layers) {
+  std::vector<bool> ends(static_cast<std::size_t>(layers));
+  const json* const size = fields.Find("layer_group_size");
+  if (fields.Has("layer_types")) {
+    const auto names = fields.Names("layer_types", layers, {"linear_attention", "full_attention"});
+    for (std::size_t i = 0; i < names.size(); ++i) ends[i] = names[i] == "full_attention";
+  } else if (size != nullptr && size->is_array()) {
+    const auto recurrent = fields.Numbers("layer_group_size", layers, 1);
+    for (std::size_t i = 0; i < recurrent.size(); ++i) ends[i] = recurrent[i] == 0;
+  } else {
+    const auto group = static_cast<std::size_t>(fields.Size("layer_group_size"));
+    for (std::size_t i = group - 1; i < ends.size(); i += group) ends[i] = true;
+  }
+  return ends;
+}
+
+// Ling 3. Its predecessors share the type, but have lightning attention.
+ModelSpec ReadBailingHybrid(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  if (!fields.Has("short_conv_kernel_size")) {
+    fields.Refuse(
+        "short_conv_kernel_size is missing, must be positive: layers without convolutions, as Ling "
+        "2.5 has, are not read");
+  }
+  for (const char* const field : {"use_bias", "use_qkv_bias", "attention_bias"}) {
+    if (fields.Flag(field, false)) fields.Refuse(fmt::format("{} must be false", field));
+  }
+  const std::int32_t heads = fields.Size("num_attention_heads");
+  RecurrentSpec delta{.kind = RecurrentKind::kKimiDelta};
+  delta.key_heads = delta.value_heads = heads;
+  delta.key_dim = delta.value_dim = fields.Size("head_dim");
+  delta.convolution = fields.Size("short_conv_kernel_size");
+  delta.full_rank_gate = delta.full_rank_decay = fields.Flag("no_kda_lora", true);
+  LayerSpec recurrent;
+  recurrent.recurrent = delta;
+  LayerSpec full = LatentLayer(heads, ReadLatentShape(fields));
+  const std::string gate = fields.Text("gated_attention_proj_granularity_type", "head_wise");
+  if (gate != "head_wise" && gate != "element_wise") {
+    fields.Refuse(
+        fmt::format("gated_attention_proj_granularity_type is {}, must be head_wise or "
+                    "element_wise",
+                    Printable(gate)));
+  }
+  full.output_gate = gate == "head_wise" ? OutputGate::kHead : OutputGate::kFull;
+  fields.Know({"use_qk_norm"});
+  constexpr const char* kWidth = "moe_shared_expert_intermediate_size";
+  const MoeSpec moe =
+      ReadExperts(fields, {.experts = "num_experts",
+                           .shared_count = "num_shared_experts",
+                           .shared_width = fields.Has(kWidth) ? kWidth : nullptr,
+                           .selection_bias = fields.Flag("moe_router_enable_expert_bias", true)});
+  const auto sparse = ReadSparseLayers(fields, layers, 0);
+  const auto ends = ReadGroupEnds(fields, layers);
+  std::vector<LayerSpec> list;
+  for (std::size_t i = 0; i < sparse.size(); ++i) {
+    list.push_back(WithMlp(fields, ends[i] ? full : recurrent, moe, sparse[i]));
+  }
+  return ReadFrame(fields, list);
+}
+
 constexpr std::array kLatentReaders = {
-    LayeredReader{"deepseek_v2", ReadDeepSeekV2},   LayeredReader{"deepseek_v3", ReadDeepSeekV3},
-    LayeredReader{"deepseek_v32", ReadDeepSeekV32}, LayeredReader{"kimi_k2", ReadDeepSeekV3},
-    LayeredReader{"kimi_k25", ReadDeepSeekV3},      LayeredReader{"glm4_moe_lite", ReadDeepSeekV3},
-    LayeredReader{"glm_moe_dsa", ReadDeepSeekV32},  LayeredReader{"longcat_flash", ReadLongCat},
+    LayeredReader{"deepseek_v2", ReadDeepSeekV2},
+    LayeredReader{"deepseek_v3", ReadDeepSeekV3},
+    LayeredReader{"deepseek_v32", ReadDeepSeekV32},
+    LayeredReader{"kimi_k2", ReadDeepSeekV3},
+    LayeredReader{"kimi_k25", ReadDeepSeekV3},
+    LayeredReader{"glm4_moe_lite", ReadDeepSeekV3},
+    LayeredReader{"glm_moe_dsa", ReadDeepSeekV32},
+    LayeredReader{"longcat_flash", ReadLongCat},
+    LayeredReader{"mistral4", ReadMistral4},
     LayeredReader{"kimi_linear", ReadKimiLinear},
+    LayeredReader{"bailing_hybrid", ReadBailingHybrid},
 };
 
 }  // namespace

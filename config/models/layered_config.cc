@@ -7,7 +7,8 @@
 namespace twin {
 namespace {
 
-constexpr std::array kAll = {LatentReaders, MixtureReaders, RecurrentReaders, WindowReaders};
+constexpr std::array kAll = {LatentReaders,    MixtureReaders, RoutedReaders,
+                             RecurrentReaders, WindowReaders,  BlockReaders};
 
 const LayeredReader* Find(std::string_view model_type) {
   for (const auto readers : kAll) {
@@ -31,8 +32,6 @@ constexpr std::array kRefused = {
     Refused{"t5", "encoders are not modelled; use a decoder-only model"},
     Refused{"bart", "encoders are not modelled; use a decoder-only model"},
     Refused{"bert", "encoders are not modelled; use a decoder-only model"},
-    Refused{"minimax_m3", "its config.json is not read yet; use the preset minimax-m3"},
-    Refused{"step3p7", "its config.json is not read yet; use the preset step-3.7-flash"},
 };
 
 // MiniMax-M2 names num_mtp_modules, but its weights hold none.
@@ -40,7 +39,8 @@ bool HasMtpModule(LayeredFields& fields) {
   return fields.Or("num_nextn_predict_layers", 0) > 0 || fields.Or("mtp_num_hidden_layers", 0) > 0;
 }
 
-// The module's layer is as the model's last one; one that reuses an index owns its own.
+// The module's layer is as the model's last one; one that reuses an index owns its own. A reader
+// may know better, and an MLP alone is no module.
 LayerSpec MtpLayerOf(const ModelSpec& model) {
   LayerSpec layer = model.groups.empty() ? LayerSpec(model) : model.groups.back().layer;
   if (layer.latent) layer.latent->reuses_index = false;
@@ -75,7 +75,10 @@ ModelSpec ReadLayeredModel(const ConfigFields& config, const ConfigFields& outer
   LayeredFields fields(config);
   ModelSpec model = reader.read(fields);
   fields.RefuseUnknown();
-  if (HasMtpModule(fields)) model.mtp_layer = MtpLayerOf(model);
+  if (HasMtpModule(fields) && !model.mtp_layer) {
+    const LayerSpec layer = MtpLayerOf(model);
+    if (layer.query_heads > 0 || layer.recurrent) model.mtp_layer = layer;
+  }
   const bool tied = outer.Flag("tie_word_embeddings", reader.tied_embeddings);
   model.tied_embeddings = config.Flag("tie_word_embeddings", tied);
   return model;

@@ -20,7 +20,10 @@ using nlohmann::json;
 constexpr std::array kDecisive = {"attention_bias",
                                   "attention_chunk_size",
                                   "attention_k_eq_v",
+                                  "attention_other_setting",
                                   "attention_out_bias",
+                                  "attention_output_gate",
+                                  "attn_res_block_size",
                                   "attn_output_gate",
                                   "attn_type_list",
                                   "block_configs",
@@ -29,6 +32,7 @@ constexpr std::array kDecisive = {"attention_bias",
                                   "add_cross_attention",
                                   "is_encoder_decoder",
                                   "first_k_dense_replace",
+                                  "gated_attention_proj_granularity_type",
                                   "full_attention_interval",
                                   "hidden_size_per_layer_input",
                                   "hybrid_layer_pattern",
@@ -36,15 +40,20 @@ constexpr std::array kDecisive = {"attention_bias",
                                   "index_n_heads",
                                   "indexer_types",
                                   "interleave_moe_layer_step",
+                                  "layer_group_size",
                                   "layer_types",
                                   "layers_block_type",
                                   "linear_attn_config",
+                                  "mla_use_output_gate",
                                   "mlp_bias",
                                   "mlp_layer_types",
                                   "mlp_only_layers",
+                                  "moe_k",
                                   "moe_latent_size",
                                   "moe_layer_freq",
                                   "moe_layers_enum",
+                                  "moe_num_experts",
+                                  "moe_num_shared_experts",
                                   "n_routed_experts",
                                   "n_shared_experts",
                                   "no_rope_layers",
@@ -56,25 +65,20 @@ constexpr std::array kDecisive = {"attention_bias",
                                   "kv_lora_rank",
                                   "qkv_bias",
                                   "qk_norm_type",
+                                  "routed_expert_hidden_size",
+                                  "share_expert_dim",
+                                  "share_q_dim",
                                   "shared_expert_intermediate_size",
                                   "shared_intermediate_size",
                                   "sliding_window",
                                   "sliding_window_pattern",
+                                  "sparse_attention_config",
+                                  "use_bias",
                                   "use_cla",
                                   "use_double_wide_mlp",
                                   "use_qk_norm",
+                                  "use_qkv_bias",
                                   "zero_expert_num"};
-
-std::string ValueText(const json& value) {
-  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  constexpr std::size_t kMost = 60;
-  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
-  return Printable(text);
-}
-
-bool IsNeutral(const json& value) {
-  return value == false || value == 0 || value == "" || (value.is_structured() && value.empty());
-}
 
 }  // namespace
 
@@ -144,13 +148,16 @@ std::vector<std::int32_t> LayeredFields::Numbers(const char* field, std::int32_t
   return numbers;
 }
 
+std::vector<ConfigFields> LayeredFields::Blocks(const char* field, std::int32_t layers) {
+  (void)List(field, layers);
+  return config_.Objects(field);
+}
+
 void LayeredFields::RefuseUnknown() const {
   for (const char* const field : kDecisive) {
     const json* const value = config_.Find(field);
     if (value == nullptr || known_.contains(field) || IsNeutral(*value)) continue;
-    Refuse(fmt::format(
-        "{} is {}, which is not known for this model_type; allowed: leave it out, null or false",
-        field, ValueText(*value)));
+    config_.RefuseUnknown(field, *value);
   }
 }
 
@@ -238,6 +245,7 @@ std::vector<bool> ReadSparseLayers(LayeredFields& fields, std::int32_t layers,
   std::vector<bool> sparse(static_cast<std::size_t>(layers), true);
   const std::int32_t dense = fields.Or("first_k_dense_replace", first_dense);
   if (fields.Has("mlp_layer_types")) {
+    fields.Know({"moe_layer_freq"});
     const auto names = fields.Names("mlp_layer_types", layers, {"dense", "sparse"});
     for (std::size_t i = 0; i < sparse.size(); ++i) sparse[i] = names[i] == "sparse";
     return sparse;

@@ -34,6 +34,8 @@ class LayeredFields {
                                                std::initializer_list<std::string_view> allowed);
   [[nodiscard]] std::vector<std::int32_t> Numbers(const char* field, std::int32_t layers,
                                                   std::int32_t highest);
+  // One object a layer.
+  [[nodiscard]] std::vector<ConfigFields> Blocks(const char* field, std::int32_t layers);
   // Marks fields as known that change no count.
   void Know(std::initializer_list<const char*> fields);
   [[noreturn]] void Refuse(const std::string& what) const { config_.Refuse(what); }

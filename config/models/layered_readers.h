@@ -14,9 +14,11 @@ struct LayeredReader {
   bool tied_embeddings = false;  // if tie_word_embeddings is absent
 };
 
+std::span<const LayeredReader> BlockReaders();  // a block of fields for each layer
 std::span<const LayeredReader> LatentReaders();
 std::span<const LayeredReader> MixtureReaders();
 std::span<const LayeredReader> RecurrentReaders();
+std::span<const LayeredReader> RoutedReaders();  // mixtures with names of their own
 std::span<const LayeredReader> WindowReaders();
 
 }  // namespace twin

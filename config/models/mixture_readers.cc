@@ -153,6 +153,9 @@ ModelSpec ReadMimo(LayeredFields& fields) {
   near.head_dim = fields.Or("swa_head_dim", full.head_dim);
   near.value_dim = fields.Or("swa_v_head_dim", full.value_dim);
   near.sliding_window = ReadWindowSize(fields);
+  if (fields.Or("attention_chunk_size", near.sliding_window) != near.sliding_window) {
+    fields.Refuse("attention_chunk_size is not sliding_window, must be equal or left out");
+  }
   near.sinks = fields.Flag("add_swa_attention_sink_bias", false);
   full.sinks = fields.Flag("add_full_attention_sink_bias", false);
   const MoeSpec moe =
@@ -176,8 +179,21 @@ ModelSpec ReadPhiMoe(LayeredFields& fields) {
   return ReadMixtures(fields, heads, moe, layers);
 }
 
+// The text part of Qwen3-VL, which has the layers of Qwen3.
+ModelSpec ReadQwen3VlMoe(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  LayerSpec heads = ReadPlainHeads(fields);
+  heads.qkv_bias = heads.output_bias = fields.Flag("attention_bias", false);
+  heads.qk_norm = true;
+  const MoeSpec moe = ReadExperts(fields, {.experts = "num_experts", .shared_gate = true});
+  if (fields.Or("decoder_sparse_step", 1) != 1) fields.Refuse("decoder_sparse_step must be 1");
+  return ReadMixtures(fields, heads, moe, layers);
+}
+
 constexpr std::array kMixtureReaders = {
     LayeredReader{"glm4_moe", ReadGlm4},
+    LayeredReader{"glm4v_moe_text", ReadGlm4},
+    LayeredReader{"qwen3_vl_moe_text", ReadQwen3VlMoe},
     LayeredReader{"dots1", ReadDots},
     LayeredReader{"solar_open", ReadGlm4},
     LayeredReader{"minimax_m2", ReadMiniMaxM2},

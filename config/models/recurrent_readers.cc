@@ -72,13 +72,53 @@ LayerSpec ReadMamba2(LayeredFields& fields, std::array<const char*, 5> names) {
   return layer;
 }
 
-ModelSpec ReadNemotronH(LayeredFields& fields) {
-  const std::int32_t layers = ReadLayerCount(fields);
-  const std::string pattern = fields.Text("hybrid_override_pattern", "");
-  if (pattern.size() != static_cast<std::size_t>(layers)) {
-    fields.Refuse(fmt::format("hybrid_override_pattern has {} letters, must have {}, one a layer",
-                              pattern.size(), layers));
+// The kinds of layers_block_type, one a layer, as letters of hybrid_override_pattern.
+std::string ReadBlockTypes(LayeredFields& fields, const char* field, std::int32_t layers) {
+  std::string letters;
+  for (const std::string& kind :
+       fields.Names(field, layers, {"mamba", "attention", "moe", "mlp"})) {
+    letters += kind == "mamba" ? 'M' : kind == "attention" ? '*' : kind == "moe" ? 'E' : '-';
   }
+  return letters;
+}
+
+// One letter a layer. Files with layers_block_type may leave out the number of layers.
+std::string ReadNemotronPattern(LayeredFields& fields) {
+  const std::string pattern = fields.Text("hybrid_override_pattern", "");
+  const nlohmann::json* const kinds = fields.Find("layers_block_type");
+  if (kinds != nullptr && kinds->is_array() && !fields.Has("num_hidden_layers")) {
+    return ReadBlockTypes(fields, "layers_block_type", static_cast<std::int32_t>(kinds->size()));
+  }
+  const std::int32_t layers = ReadLayerCount(fields);
+  if (kinds != nullptr) return ReadBlockTypes(fields, "layers_block_type", layers);
+  if (pattern.size() == static_cast<std::size_t>(layers)) return pattern;
+  fields.Refuse(fmt::format("hybrid_override_pattern has {} letters, must have {}, one a layer",
+                            pattern.size(), layers));
+}
+
+// Whether the file has a module of multi-token prediction, of attention and a mixture.
+bool ReadNemotronModule(LayeredFields& fields) {
+  if (fields.Or("num_nextn_predict_layers", 0) == 0) return false;
+  const bool lists = fields.Has("mtp_layers_block_type");
+  const std::string letters = lists ? ReadBlockTypes(fields, "mtp_layers_block_type", 2)
+                                    : fields.Text("mtp_hybrid_override_pattern", "");
+  if (!letters.empty() && letters != "*E") {
+    fields.Refuse(fmt::format("the module of multi-token prediction has layers {}, must be *E",
+                              Printable(letters)));
+  }
+  return !letters.empty();
+}
+
+// Older files call the size of a head attention_head_dim.
+LayerSpec ReadNemotronHeads(LayeredFields& fields) {
+  LayerSpec layer = ReadPlainHeads(fields);
+  if (!fields.Has("head_dim")) layer.head_dim = fields.Or("attention_head_dim", layer.head_dim);
+  layer.qkv_bias = layer.output_bias = fields.Flag("attention_bias", false);
+  return layer;
+}
+
+ModelSpec ReadNemotronH(LayeredFields& fields) {
+  const std::string pattern = ReadNemotronPattern(fields);
   LayerSpec mlp;
   mlp.gated_mlp = false;
   LayerSpec experts = mlp;
@@ -98,8 +138,7 @@ ModelSpec ReadNemotronH(LayeredFields& fields) {
                                            "ssm_state_size", "conv_kernel"}));
         break;
       case '*':
-        list.push_back(ReadPlainHeads(fields));
-        list.back().qkv_bias = list.back().output_bias = fields.Flag("attention_bias", false);
+        list.push_back(ReadNemotronHeads(fields));
         break;
       case 'E':
         list.push_back(experts);
@@ -115,7 +154,14 @@ ModelSpec ReadNemotronH(LayeredFields& fields) {
     }
     list.back().norms_per_layer = 1;
   }
-  return ReadFrame(fields, list);
+  ModelSpec model = ReadFrame(fields, list);
+  if (ReadNemotronModule(fields)) {
+    LayerSpec module = ReadNemotronHeads(fields);
+    module.gated_mlp = false;
+    module.moe = experts.moe;
+    model.mtp_layer = module;
+  }
+  return model;
 }
 
 ModelSpec ReadGraniteHybrid(LayeredFields& fields) {

@@ -84,6 +84,18 @@ ModelSpec ReadSmolLm3(LayeredFields& fields) {
   return ReadEqual(fields, layer);
 }
 
+ModelSpec ReadMinistral3(LayeredFields& fields) {
+  return ReadEqual(fields, ReadPlainHeads(fields));
+}
+
+// The text part of Qwen3-VL, which has the layers of Qwen3.
+ModelSpec ReadQwen3Vl(LayeredFields& fields) {
+  LayerSpec layer = ReadPlainHeads(fields);
+  layer.qkv_bias = layer.output_bias = fields.Flag("attention_bias", false);
+  layer.qk_norm = true;
+  return ReadEqual(fields, layer);
+}
+
 ModelSpec ReadSeedOss(LayeredFields& fields) {
   LayerSpec layer = ReadPlainHeads(fields);
   layer.qkv_bias = fields.Flag("attention_bias", true);
@@ -129,6 +141,8 @@ constexpr std::array kWindowReaders = {
     LayeredReader{"olmo2", ReadOlmo2},
     LayeredReader{"smollm3", ReadSmolLm3, true},
     LayeredReader{"seed_oss", ReadSeedOss},
+    LayeredReader{"ministral3", ReadMinistral3},
+    LayeredReader{"qwen3_vl_text", ReadQwen3Vl},
 };
 
 }  // namespace

@@ -100,7 +100,8 @@ bool HasPlainLayers(const ModelSpec& shape) {
          !shape.sinks && !shape.keys_are_values && shape.output_gate == OutputGate::kNone &&
          shape.moe.latent == 0 && !shape.moe.selection_bias && !shape.moe.router_bias &&
          !shape.moe.expert_bias && shape.moe.identity_experts == 0 &&
-         shape.moe.dense_intermediate == 0 && shape.scales_per_layer == 0;
+         shape.moe.dense_intermediate == 0 && shape.scales_per_layer == 0 &&
+         shape.query_rank == 0 && shape.linears == 0;
 }
 
 ModelConfig ReadModelConfig(const std::filesystem::path& path) {

@@ -46,7 +46,7 @@ ModelSpec ReaderOf(const ModelSpec& model, const LayerSpec& layer) {
   reader.latent.reset();
   reader.recurrent.reset();
   reader.block_index.reset();
-  reader.chunk = 0;
+  reader.chunk = reader.query_rank = reader.linears = 0;
   reader.is_mtp_module = false;
   return reader;
 }

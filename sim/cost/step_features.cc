@@ -56,7 +56,8 @@ FeatureExtractor::FeatureExtractor(const ModelSpec& model, std::int32_t tile_tok
           model.groups.empty() ? static_cast<double>(model.windowed_layers) / model.layers : 1),
       experts_per_token_(model.moe.experts_per_token),
       touched_experts_(ExpectedTouchedExperts(model.moe)) {
-  const bool unknown = model.latent || model.recurrent || model.block_index || model.chunk > 0;
+  const bool unknown = model.latent || model.recurrent || model.block_index || model.chunk > 0 ||
+                       model.query_rank > 0 || model.linears > 0;
   if (model.groups.size() > 1 || unknown || model.is_mtp_module) {
     throw InputError(
         InputError::Kind::kUsage, "cost",

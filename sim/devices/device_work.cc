@@ -83,8 +83,7 @@ DeviceWorkModel::DeviceWorkModel(const ModelSpec& model, const HardwareSpec& har
   for (const LayerGroup& group : Kinds(model)) {
     kinds_.push_back(KindOf(model, hardware, parallelism, group));
     weight_bytes_ -= kinds_.back().layers * kinds_.back().expert_bytes;
-    const bool mixes = group.layer.query_heads > 0 || group.layer.recurrent;
-    reductions += group.layers * ((mixes ? 1 : 0) + (group.layer.has_mlp() ? 1 : 0));
+    reductions += group.layers * group.layer.reductions();
   }
   head_flops_ = 2 * rows;
   token_link_bytes_ =

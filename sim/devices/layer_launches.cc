@@ -41,7 +41,9 @@ double AttentionLaunches(const ModelSpec& model, const LayerSpec& layer) {
       case RecurrentKind::kGatedDelta:
         return products(3) + kDeltaRuleKernels;
       case RecurrentKind::kKimiDelta:
-        return products(layer.recurrent->full_rank_gate ? 5 : 6) + kDeltaRuleKernels;
+        return products(6 - (layer.recurrent->full_rank_gate ? 1 : 0) -
+                        (layer.recurrent->full_rank_decay ? 1 : 0)) +
+               kDeltaRuleKernels;
       case RecurrentKind::kMamba2:
       case RecurrentKind::kLightning:
         return products(2) + kScanKernels;
@@ -56,7 +58,9 @@ double AttentionLaunches(const ModelSpec& model, const LayerSpec& layer) {
   const double norms = layer.qk_norm || layer.full_qk_norm ? 2 : 0;
   const double gate = layer.output_gate == OutputGate::kFull ? 1 : 0;
   const double index = layer.block_index ? attention(1) + kIndexKernels : 0;
-  return attention(2) + kAttentionKernels + norms + gate + index;
+  // A product more, and the norm before it.
+  const double factors = layer.query_rank > 0 ? attention(1) + 1 : 0;
+  return attention(2) + kAttentionKernels + norms + gate + index + factors;
 }
 
 double MlpLaunches(const ModelSpec& model, const LayerSpec& layer) {
@@ -75,7 +79,9 @@ double MlpLaunches(const ModelSpec& model, const LayerSpec& layer) {
 }  // namespace
 
 double LayerLaunches(const ModelSpec& model, const LayerSpec& layer) {
-  return layer.norms_per_layer + AttentionLaunches(model, layer) + MlpLaunches(model, layer);
+  const double linears = Products(model, model.formats.dense)(layer.linears);
+  return layer.norms_per_layer + AttentionLaunches(model, layer) + MlpLaunches(model, layer) +
+         linears;
 }
 
 }  // namespace twin::sim

@@ -136,6 +136,9 @@ class LayerProducts {
     } else if (layer_.intermediate > 0) {
       AddMlp(layer_.intermediate);
     }
+    for (std::int32_t i = 0; i < layer_.linears; ++i) {
+      Add(context_.model.hidden / tensor_, context_.model.hidden);
+    }
     return std::move(products_);
   }
 
@@ -168,7 +171,12 @@ class LayerProducts {
     const std::int64_t query = heads * layer_.head_dim;
     const std::int64_t kv = kv_heads * (layer_.head_dim + layer_.value_width());
     const std::int64_t gates = layer_.output_gate == OutputGate::kFull ? query : 0;
-    Add(query + gates + kv, context_.model.hidden);
+    if (layer_.query_rank > 0) {
+      Add(layer_.query_rank + kv, context_.model.hidden);
+      Add(query + gates, layer_.query_rank);
+    } else {
+      Add(query + gates + kv, context_.model.hidden);
+    }
     Add(context_.model.hidden, heads * layer_.value_width());
     if (!layer_.block_index) return;
     Add(std::int64_t{layer_.block_index->dim} * (layer_.block_index->heads + 1),
@@ -207,13 +215,13 @@ class LayerProducts {
         break;
       case RecurrentKind::kKimiDelta:
         Add(3 * values + heads, hidden);
-        Add(recurrent.value_dim, hidden);
-        Add(values, recurrent.value_dim);
-        if (recurrent.full_rank_gate) {
-          Add(values, hidden);
-        } else {
-          Add(recurrent.value_dim, hidden);
-          Add(values, recurrent.value_dim);
+        for (const bool full_rank : {recurrent.full_rank_decay, recurrent.full_rank_gate}) {
+          if (full_rank) {
+            Add(values, hidden);
+          } else {
+            Add(recurrent.value_dim, hidden);
+            Add(values, recurrent.value_dim);
+          }
         }
         break;
       case RecurrentKind::kMamba2:
@@ -310,7 +318,7 @@ LayerOperations::LayerOperations(const LayerContext& context, const LayerSpec& l
       activation_bytes_(ActivationByteSize(context.model)),
       query_width_(QueryWidth(layer, tensor_)),
       kv_width_(std::int64_t{KvHeadsPerRank(layer, context.parallelism)} * layer.head_dim),
-      reductions_((layer.query_heads > 0 || layer.recurrent ? 1 : 0) + (layer.has_mlp() ? 1 : 0)),
+      reductions_(layer.reductions()),
       windowed_share_(windowed_share),
       products_(LayerProducts(context, layer).Build()),
       measured_experts_(

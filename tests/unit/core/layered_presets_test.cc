@@ -34,7 +34,7 @@ constexpr Published kPublished[] = {
     {"glm-5.2", 743'377'019'904LL, 41'250'530'304LL, 89'856, 0},
     {"longcat-flash-chat", 560'664'980'480LL, 0, 64'512, 0},
     {"kimi-linear-48b-a3b", 49'122'681'728LL, 3'484'459'904LL, 8'064, 43'417'600},
-    {"ling-3.0-flash", 123'739'272'672LL, 0, 8'064, 75'980'800},
+    {"ling-3.0-flash", 124'414'211'552LL, 0, 8'064, 75'980'800},
     {"kimi-k3", 2'779'481'465'440LL, 0, 27'648, 449'372'160},
     {"glm-4.5", 352'797'829'024LL, 33'632'266'144LL, 376'832, 0},
     {"glm-4.5-air", 106'852'251'264LL, 13'424'129'664LL, 188'416, 0},
@@ -105,6 +105,16 @@ constexpr Published kPublished[] = {
     {"llama-3.1-70b", 70'553'706'496LL, 0, 327'680, 0},
     {"llama-3.1-405b", 405'853'388'800LL, 0, 516'096, 0},
     {"llama-3.3-nemotron-super-49b", 49'867'145'216LL, 0, 200'704, 0},
+    {"step-3", 316'294'538'240LL, 0, 62'464, 0},
+    {"ernie-4.5-21b-a3b", 21'825'437'888LL, 0, 57'344, 0},
+    {"ling-flash-2.0", 102'889'705'216LL, 0, 65'536, 0},
+    {"llama-3.1-nemotron-ultra-253b", 253'401'268'224LL, 0, 262'144, 0},
+    {"nemotron-nano-12b-v2", 12'310'001'152LL, 0, 24'576, 148'865'024},
+    {"ernie-4.5-300b-a47b", 298'636'913'856LL, 47'079'337'152LL, 221'184, 0},
+    {"ling-lite-1.5", 16'801'974'272LL, 2'753'153'024LL, 57'344, 0},
+    {"ling-plus", 290'602'910'976LL, 29'004'170'496LL, 270'336, 0},
+    {"ling-mini-2.0", 16'255'643'392LL, 1'432'973'056LL, 40'960, 0},
+    {"ling-1t", 999'705'328'640LL, 51'054'427'136LL, 327'680, 0},
 };
 
 TEST(LayeredPresetsTest, PresetsHaveThePublishedNumbersOfParametersAndCachedBytes) {
@@ -118,6 +128,20 @@ TEST(LayeredPresetsTest, PresetsHaveThePublishedNumbersOfParametersAndCachedByte
     EXPECT_EQ(cached.per_token, published.bytes_per_token) << published.name;
     EXPECT_EQ(cached.per_sequence, published.bytes_per_sequence) << published.name;
   }
+}
+
+// Of its 162 blocks, 64 have attention and 81 have no attention and no MLP.
+TEST(LayeredPresetsTest, BlocksThatReturnTheirInputAreLayersWithoutNumbers) {
+  const ModelSpec model = ModelPreset("llama-3.1-nemotron-ultra-253b");
+  EXPECT_EQ(model.layers, 162);
+  std::int32_t empty = 0;
+  std::int32_t attention = 0;
+  for (const LayerGroup& group : model.groups) {
+    if (group.layer.is_empty()) empty += group.layers;
+    if (group.layer.query_heads > 0) attention += group.layers;
+  }
+  EXPECT_EQ(empty, 81);
+  EXPECT_EQ(attention, 64);
 }
 
 // 132 bytes, 128 of fp8 and a scale, for each layer with an index of its own: 61, 78 and 21.

@@ -22,6 +22,10 @@ TEST(ModelNamesTest, WordsOfACheckpointsNameDoNotCount) {
   EXPECT_EQ(NameOf("Llama-4-Maverick-17B-128E-Instruct-FP8"), "llama-4-maverick-17b-128e-fp8");
   EXPECT_EQ(NameOf("NVIDIA-Nemotron-Nano-9B-v2"), "nemotron-nano-9b-v2");
   EXPECT_EQ(NameOf("NVIDIA-Nemotron-3"), "");
+  EXPECT_EQ(NameOf("NVIDIA-Nemotron-Nano-12B-v2-Base"), "nemotron-nano-12b-v2");
+  EXPECT_EQ(NameOf("Ling-flash-base-2.0"), "ling-flash-2.0");
+  EXPECT_EQ(NameOf("Ling-1T-FP8"), "ling-1t-fp8");
+  EXPECT_EQ(NameOf("step3"), "step-3");
 }
 
 TEST(ModelNamesTest, CheckpointsOfAPresetsShapeHaveTheirOwnNamesAndPositions) {
@@ -33,6 +37,13 @@ TEST(ModelNamesTest, CheckpointsOfAPresetsShapeHaveTheirOwnNamesAndPositions) {
   EXPECT_EQ(ModelPreset("CodeLlama-70b-Instruct-hf").max_position, 4096);
   EXPECT_EQ(ModelPreset("kimi-k2-instruct-0905").max_position, 262144);
   EXPECT_EQ(ModelPreset("Qwen3-30B-A3B-Thinking-2507").max_position, 262144);
+  EXPECT_EQ(ModelPreset("Qwen3-VL-8B-Instruct").max_position, 262144);
+  EXPECT_EQ(ModelPreset("Llama-3_3-Nemotron-Super-49B-v1_5").groups,
+            ModelPreset("llama-3.3-nemotron-super-49b").groups);
+  EXPECT_EQ(ModelPreset("Llama-3_1-Nemotron-Ultra-253B-v1").layers, 162);
+  EXPECT_EQ(ModelPreset("ERNIE-4.5-21B-A3B-Base-PT").groups,
+            ModelPreset("ernie-4.5-21b-a3b").groups);
+  EXPECT_EQ(ModelPreset("Ministral-3-8B-Instruct-2512").layers, 34);
   EXPECT_EQ(ModelPreset("DeepSeek-R1-Distill-Llama-8B").groups, ModelPreset("llama-3.1-8b").groups);
 }
 

@@ -159,6 +159,20 @@ TEST(ModelSpecTest, RefusesImpossibleShapesNamingTheField) {
               ThrowsMessage<InputError>(HasSubstr("moe.experts_per_token 9 exceeds")));
 }
 
+// A layer of nothing but norms is a mistake; without them it returns its input.
+TEST(ModelSpecTest, ALayerWithoutAttentionAndMlpHasNoNorms) {
+  ModelSpec model = ModelPreset("llama-3-8b");
+  LayerSpec nothing;
+  SetLayers({{32, model}, {1, nothing}}, model);
+  EXPECT_THAT([&] { Validate(model); },
+              ThrowsMessage<InputError>(HasSubstr("a layer has neither attention nor MLP")));
+  nothing.norms_per_layer = 0;
+  const std::int64_t before = TotalParameters(ModelPreset("llama-3-8b"));
+  SetLayers({{32, ModelPreset("llama-3-8b")}, {1, nothing}}, model);
+  EXPECT_NO_THROW(Validate(model, {.tensor = 8, .pipeline = 3}));
+  EXPECT_EQ(TotalParameters(model), before);
+}
+
 TEST(DTypeTest, NamesAreReadBack) {
   for (const DType type :
        {DType::kFp32, DType::kBf16, DType::kFp16, DType::kFp8, DType::kInt8, DType::kInt4}) {

@@ -348,6 +348,17 @@ TEST(HfConfigTest, RefusesJsonThatIsNoObject) {
               ThrowsMessage<InputError>(HasSubstr("config.json: is not JSON")));
 }
 
+// Nemotron's files have them, as Python writes them.
+TEST(HfConfigTest, InfinitiesAreNoDamage) {
+  const std::string plain(kLlama3);
+  const std::string text = With(plain, R"("rope_scaling": null)",
+                                R"("rope_scaling": null, "note": "\" Infinity",
+                                "time_step_limit": [0.0, Infinity, -Infinity, NaN])");
+  EXPECT_EQ(ParseHfConfig(text, "config.json").shape, ParseHfConfig(plain, "config.json").shape);
+  EXPECT_THAT([&] { ParseHfConfig(With(plain, "4096", "-Infinity"), "config.json"); },
+              ThrowsMessage<InputError>(HasSubstr("is 0, must be an integer from 1")));
+}
+
 TEST(HfConfigTest, RefusesMixturesWithDenseLayersInBetween) {
   const std::string text = With(std::string(kLlama3), R"("model_type": "llama")",
                                 R"("model_type": "qwen3_moe", "num_experts": 4,

@@ -1,5 +1,6 @@
 #include "config/models/part_formats.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,6 +56,22 @@ TEST(PartFormatsTest, RoutersHeadAndSmallMatricesChangeNoPart) {
       "model.layers.0.mlp.shared_expert_gate", "model.layers.3.self_attn.q_norm"])");
   EXPECT_EQ(formats->weights, DType::kFp8Block);
   EXPECT_EQ(formats->parts, WeightFormats{});
+}
+
+// GLM-5-NVFP4 leaves out attention and its index, GLM-5-FP8 the weights of the index's heads.
+TEST(PartFormatsTest, AnIndexIsAPartOfAttention) {
+  std::string attention;
+  for (int i = 0; i < 78; ++i) {
+    attention += fmt::format(R"({}"model.layers.{}.self_attn.q*", "model.layers.{}.self_attn.kv*",
+        "model.layers.{}.self_attn.o_proj", "model.layers.{}.self_attn.indexer*")",
+                             i > 0 ? ", " : "", i, i, i, i);
+  }
+  const auto nvfp4 = Formats("glm-5", R"("quant_method": "modelopt", "quant_algo": "NVFP4",
+      "exclude_modules": [)" + attention + "]");
+  EXPECT_EQ(nvfp4->parts, AttentionIn16Bits());
+  const auto fp8 = Formats("glm-5", R"("quant_method": "fp8", "modules_to_not_convert":
+      ["model.layers.0.self_attn.indexers_proj"])");
+  EXPECT_EQ(fp8->parts, WeightFormats{});
 }
 
 // Kimi-K2-Thinking: routed experts in groups of 32, all else in 16 bits.

@@ -38,5 +38,26 @@ TEST(LayerLaunchesTest, LatentAttentionAndExpertsAreMoreThanTwiceADenseLayer) {
   EXPECT_EQ(LayerLaunches(model, mixture), 24 + 4 + 2 + 2);
 }
 
+// Factorised queries have a product and a norm more than a dense layer's 10 kernels; a matrix in
+// place of attention is one product behind a norm; a layer that returns its input launches nothing.
+TEST(LayerLaunchesTest, FactorsMatricesAndEmptyLayersCountTheirProducts) {
+  const ModelSpec step = ModelPreset("step-3");
+  EXPECT_EQ(LayerLaunches(step, step.groups.front().layer), 10 + 2);
+  LayerSpec layer;
+  layer.norms_per_layer = 0;
+  EXPECT_EQ(LayerLaunches(step, layer), 0);
+  layer.norms_per_layer = layer.linears = 1;
+  EXPECT_EQ(LayerLaunches(step, layer), 2);
+}
+
+// Kimi's gate and decay are two products each, Ling's one each.
+TEST(LayerLaunchesTest, GatesOfFullRankAreOneProduct) {
+  const ModelSpec kimi = ModelPreset("kimi-linear-48b-a3b");
+  const ModelSpec ling = ModelPreset("ling-3.0-flash");
+  EXPECT_EQ(LayerLaunches(kimi, kimi.groups.front().layer) -
+                LayerLaunches(ling, ling.groups.front().layer),
+            2);
+}
+
 }  // namespace
 }  // namespace twin::sim
