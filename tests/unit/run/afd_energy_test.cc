@@ -8,6 +8,7 @@
 #include <string>
 
 #include "config/experiment_config.h"
+#include "run/afd_deployment.h"
 #include "run/afd_work.h"
 #include "run/deployment.h"
 #include "run/run_control.h"
@@ -40,7 +41,7 @@ struct Sides {
 
 // Joules of a step of 16 decodes that read 500 keys each: two attention groups and `devices` for
 // the experts, two micro-batches. A group computes 4 decodes of a micro-batch.
-double JoulesOfStep(const Sides& sides, std::int32_t devices) {
+AfdJoules JoulesOfStep(const Sides& sides, std::int32_t devices) {
   ExperimentConfig config =
       Experiment("ffn { hardware: 'b200' attention_groups: 2 devices: " + std::to_string(devices) +
                  " micro_batches: 2 }");
@@ -51,7 +52,7 @@ double JoulesOfStep(const Sides& sides, std::int32_t devices) {
                            *system.ffn);
   const StepTotals totals{
       .decode_items = 16, .decode_context_tokens = 16 * 500, .emitting_items = 16};
-  return model.Joules(totals, totals.decode_context_tokens);
+  return model.Of(totals, totals.decode_context_tokens);
 }
 
 EnergySpec Bytes() { return {.joules_per_byte = 1, .source = {}}; }
@@ -63,7 +64,7 @@ TEST(AfdEnergyTest, BytesOfAttention) {
   const double weights = kLayers * kAttentionNumbers * 2 + kNormBytes;
   const double entries = (4 * 500 + 4) * kEntryBytes * kLayers;  // read, and written
   const double expected = 2 * (2 * (weights + entries) + kHeadNumbers * 2);
-  EXPECT_NEAR(JoulesOfStep({Bytes(), {}}, 4), expected, 1e-9 * expected);
+  EXPECT_NEAR(JoulesOfStep({Bytes(), {}}, 4).attention, expected, 1e-9 * expected);
 }
 
 // 16 tokens in all: products, keys times queries and values times weights, logits.
@@ -73,7 +74,7 @@ TEST(AfdEnergyTest, OperationsOfAttention) {
   const double logits = 16 * 2 * kHeadNumbers;
   const double expected = products + pairs + logits;
   // Norms count among the numbers of a layer: 2 x 4,096 of 42 million.
-  EXPECT_NEAR(JoulesOfStep({Flops(), {}}, 4), expected, 3e-4 * expected);
+  EXPECT_NEAR(JoulesOfStep({Flops(), {}}, 4).attention, expected, 3e-4 * expected);
 }
 
 // Eight tokens of a micro-batch are 16 rows. Four devices have two experts and four rows each: they
@@ -81,22 +82,42 @@ TEST(AfdEnergyTest, OperationsOfAttention) {
 TEST(AfdEnergyTest, BytesOfExperts) {
   const double experts = 8 * kLayers * kExpertNumbers * 2;
   // The gate's weights are a column for each expert: 8 x 4,096 of 1.4e9 numbers.
-  EXPECT_NEAR(JoulesOfStep({{}, Bytes()}, 4), 2 * experts * 15 / 16, 1e-4 * experts);
-  EXPECT_NEAR(JoulesOfStep({{}, Bytes()}, 8), 2 * experts, 1e-4 * experts);
+  EXPECT_NEAR(JoulesOfStep({{}, Bytes()}, 4).ffn, 2 * experts * 15 / 16, 1e-4 * experts);
+  EXPECT_NEAR(JoulesOfStep({{}, Bytes()}, 8).ffn, 2 * experts, 1e-4 * experts);
 }
 
 TEST(AfdEnergyTest, OperationsOfExperts) {
   const double expected = 16 * 2 * kLayers * 2 * kExpertNumbers;
   for (const std::int32_t devices : {4, 8})
-    EXPECT_NEAR(JoulesOfStep({{}, Flops()}, devices), expected, 1e-4 * expected) << devices;
+    EXPECT_NEAR(JoulesOfStep({{}, Flops()}, devices).ffn, expected, 1e-4 * expected) << devices;
 }
 
 // A token misses the two experts of a device with 6/8 x 5/7: it visits 4 x (1 - 30/56) devices,
 // with 8 bits a number and a scale of 32 bits for each 128, and gets back 16 bits a number.
 TEST(AfdEnergyTest, BytesBetweenTheSides) {
   const double visits = 16 * 4 * (1 - 30.0 / 56) * kLayers * 4096;
-  EXPECT_NEAR(JoulesOfStep({LinkBytes(), {}}, 4), visits * (1 + 4.0 / 128), 1e-9 * visits);
-  EXPECT_NEAR(JoulesOfStep({{}, LinkBytes()}, 4), visits * 2, 1e-9 * visits);
+  EXPECT_NEAR(JoulesOfStep({LinkBytes(), {}}, 4).attention, visits * (1 + 4.0 / 128),
+              1e-9 * visits);
+  EXPECT_NEAR(JoulesOfStep({{}, LinkBytes()}, 4).ffn, visits * 2, 1e-9 * visits);
+}
+
+// Attention's device has room for 100 W of work in 10 ms, and gets more; the pool gets none, and
+// its room does not help. Four devices of the pool have 700 W each.
+TEST(AfdEnergyTest, EachSideKeepsItsOwnLimit) {
+  SystemConfig system = Experiment("ffn { hardware: 'b200' devices: 4 }").system;
+  system.hardware_spec.energy = {
+      .base_watts = 200, .limit_watts = 300, .joules_per_flop = 1, .source = {}};
+  system.ffn->hardware_spec.energy = {.base_watts = 300, .limit_watts = 1000, .source = {}};
+  const StepTotals totals{
+      .decode_items = 16, .decode_context_tokens = 16 * 500, .emitting_items = 16};
+  const MeteredWork work = WorkOf(system)(totals, totals.decode_context_tokens, 0.01);
+  EXPECT_NEAR(work.joules, 100 * 0.01, 1e-12);
+  EXPECT_NEAR(work.limited_share, 1.0 / 5, 1e-12);
+  system.hardware_spec.energy->joules_per_flop = 0;
+  system.ffn->hardware_spec.energy->joules_per_flop = 1;
+  const MeteredWork other = WorkOf(system)(totals, totals.decode_context_tokens, 0.01);
+  EXPECT_NEAR(other.joules, 4 * 700 * 0.01, 1e-12);
+  EXPECT_NEAR(other.limited_share, 4.0 / 5, 1e-12);
 }
 
 std::string Sheet(int watts, int limit, int price) {
