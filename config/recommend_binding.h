@@ -13,10 +13,18 @@ void Bind(Archive& fields, ServedModelConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, OfferedFfnConfig& config) {
+  fields.Value("name", config.name);
+  fields.Value("devices", config.devices);
+  fields.Value("price_per_hour", config.price_per_hour);
+}
+
+template <class Archive>
 void Bind(Archive& fields, OfferedHardwareConfig& config) {
   fields.Value("name", config.name);
   fields.Value("devices", config.devices);
   fields.Value("price_per_hour", config.price_per_hour);
+  fields.OptionalNested("ffn", config.ffn);
 }
 
 template <class Archive>
@@ -34,6 +42,9 @@ void Bind(Archive& fields, OpenSettingsConfig& config) {
   fields.Values("waiting_served_ratio", config.waiting_served_ratio);
   fields.Values("schedule_policy", config.schedule_policy);
   fields.Values("context_chunking_policy", config.context_chunking_policy);
+  fields.Values("attention_groups", config.attention_groups);
+  fields.Values("ffn_devices", config.ffn_devices);
+  fields.Values("micro_batches", config.micro_batches);
 }
 
 template <class Archive>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include "config/experiment.pb.h"
 #include "config/overlay.h"
@@ -35,6 +36,58 @@ void RequireWords(const std::string& source, const char* setting,
   }
 }
 
+// The objectives cost and fleet add up what devices cost, or count them.
+void RequirePrice(const RecommendConfig& config, const char* field, const std::string& name,
+                  double price, bool several_kinds) {
+  using Objective = RecommendConfig::Objective;
+  if (price > 0) return;
+  if (config.objective == Objective::kCost) {
+    RefuseRequest(config.source, fmt::format("{}.price_per_hour: is missing for {}; the objective "
+                                             "cost needs it",
+                                             field, name));
+  }
+  if (config.objective == Objective::kFleet && several_kinds) {
+    RefuseRequest(config.source, fmt::format("{}.price_per_hour: is missing for {}; the objective "
+                                             "fleet compares kinds of devices by their prices",
+                                             field, name));
+  }
+}
+
+void RequireListed(const RecommendConfig& config, const char* setting,
+                   const std::vector<std::uint32_t>& given, std::uint32_t only) {
+  if (given.empty() || std::ranges::find(given, only) != given.end()) return;
+  RefuseRequest(config.source, fmt::format("settings.{}: is not {}; allowed with hardware.ffn: {}",
+                                           setting, only, only));
+}
+
+void ValidateFfnOffer(const RecommendConfig& config, const OfferedHardwareConfig& hardware) {
+  if (!hardware.ffn) return;
+  const OfferedFfnConfig& ffn = *hardware.ffn;
+  if (ffn.name.empty() && (ffn.devices != 1 || ffn.price_per_hour > 0)) {
+    RefuseRequest(config.source,
+                  "hardware.ffn: has devices or a price without a name; allowed: with name, or "
+                  "ffn {}, whose devices are some of those of hardware");
+  }
+  if (!ffn.name.empty()) RequirePrice(config, "hardware.ffn", ffn.name, ffn.price_per_hour, true);
+  RequireListed(config, "pipeline_parallel", config.settings.pipeline_parallel, 1);
+  RequireListed(config, "prefill_replicas", config.settings.prefill_replicas, 0);
+}
+
+void RequireFfnOffer(const RecommendConfig& config) {
+  if (std::ranges::any_of(config.hardware, [](const auto& one) { return one.ffn.has_value(); }))
+    return;
+  const OpenSettingsConfig& open = config.settings;
+  for (const auto& [setting, given] :
+       {std::pair("attention_groups", !open.attention_groups.empty()),
+        std::pair("ffn_devices", !open.ffn_devices.empty()),
+        std::pair("micro_batches", !open.micro_batches.empty())}) {
+    if (!given) continue;
+    RefuseRequest(config.source, fmt::format("settings.{}: is of a pool for feed-forward networks; "
+                                             "allowed with: hardware {{ ffn {{}} }}",
+                                             setting));
+  }
+}
+
 void ValidateRecommendation(const RecommendConfig& config) {
   using Objective = RecommendConfig::Objective;
   const std::string& source = config.source;
@@ -49,18 +102,12 @@ void ValidateRecommendation(const RecommendConfig& config) {
   }
   for (const OfferedHardwareConfig& hardware : config.hardware) {
     if (hardware.name.empty()) RefuseRequest(source, "hardware.name: is missing");
-    if (hardware.price_per_hour > 0) continue;
-    if (config.objective == Objective::kCost) {
-      RefuseRequest(source, fmt::format("hardware.price_per_hour: is missing for {}; the objective "
-                                        "cost needs it",
-                                        hardware.name));
-    }
-    if (config.objective == Objective::kFleet && config.hardware.size() > 1) {
-      RefuseRequest(source, fmt::format("hardware.price_per_hour: is missing for {}; the objective "
-                                        "fleet compares kinds of devices by their prices",
-                                        hardware.name));
-    }
+    const bool several_kinds =
+        config.hardware.size() > 1 || (hardware.ffn && !hardware.ffn->name.empty());
+    RequirePrice(config, "hardware", hardware.name, hardware.price_per_hour, several_kinds);
+    ValidateFfnOffer(config, hardware);
   }
+  RequireFfnOffer(config);
   const bool needs_no_bounds =
       config.objective == Objective::kLatency || config.objective == Objective::kEnergy;
   if (config.until.empty() && !config.has_slo && !needs_no_bounds) {

@@ -16,10 +16,18 @@ struct ServedModelConfig {
   std::string checkpoint;  // empty: the name
 };
 
+// Devices for feed-forward networks. Without a name: some of the devices for attention.
+struct OfferedFfnConfig {
+  std::string name;  // data sheet or path
+  std::int32_t devices = 1;
+  double price_per_hour = 0;  // for one device; 0: not given
+};
+
 struct OfferedHardwareConfig {
   std::string name;  // data sheet or path
   std::int32_t devices = 1;
   double price_per_hour = 0;  // for one device; 0: not given
+  std::optional<OfferedFfnConfig> ffn = std::nullopt;
 };
 
 // Values by setting; an empty list leaves the choice open.
@@ -37,6 +45,9 @@ struct OpenSettingsConfig {
   std::vector<double> waiting_served_ratio;
   std::vector<std::string> schedule_policy;
   std::vector<std::string> context_chunking_policy;
+  std::vector<std::uint32_t> attention_groups;
+  std::vector<std::uint32_t> ffn_devices;
+  std::vector<std::uint32_t> micro_batches;
 };
 
 struct RecommendConfig {

@@ -107,18 +107,27 @@ std::optional<PriceSpec> PriceOf(const SystemConfig& system) {
   return mean;
 }
 
-std::function<double(const StepTotals&, std::int64_t)> WorkJoulesOf(const SystemConfig& system) {
+std::function<MeteredWork(const StepTotals&, std::int64_t, double)> WorkOf(
+    const SystemConfig& system) {
+  const EnergySpec own = *system.hardware_spec.energy;
+  const double devices = system.devices();
   if (system.ffn) {
+    const EnergySpec pool = *system.ffn->hardware_spec.energy;
+    const double others = system.ffn->devices;
     const AfdWorkModel model(system.model_spec, system.hardware_spec, system.parallelism,
                              *system.ffn);
-    return [model](const StepTotals& totals, std::int64_t decode_context_tokens) {
-      return model.Joules(totals, decode_context_tokens);
+    return [=](const StepTotals& totals, std::int64_t decode_context_tokens, double busy_s) {
+      const AfdJoules joules = model.Of(totals, decode_context_tokens);
+      const MeteredWork a = WithinLimit(joules.attention, own, devices - others, busy_s);
+      const MeteredWork f = WithinLimit(joules.ffn, pool, others, busy_s);
+      const double limited = (devices - others) * a.limited_share + others * f.limited_share;
+      return MeteredWork{a.joules + f.joules, limited / devices};
     };
   }
-  const EnergySpec energy = *system.hardware_spec.energy;
   const sim::DeviceWorkModel model(system.model_spec, system.hardware_spec, system.parallelism);
-  return [energy, model](const StepTotals& totals, std::int64_t decode_context_tokens) {
-    return sim::Joules(energy, model.Of(totals, decode_context_tokens));
+  return [=](const StepTotals& totals, std::int64_t decode_context_tokens, double busy_s) {
+    const double joules = sim::Joules(own, model.Of(totals, decode_context_tokens));
+    return WithinLimit(joules, own, devices, busy_s);
   };
 }
 

@@ -10,6 +10,7 @@
 #include "config/experiment_config.h"
 #include "core/energy_spec.h"
 #include "run/cost_cache.h"
+#include "run/record/energy_meter.h"
 #include "sched/step_plan.h"
 #include "sim/cost/cost_config.h"
 #include "sim/cost/step_cost.h"
@@ -36,8 +37,9 @@ std::shared_ptr<const sim::StepCost> CostOfReplica(const SystemConfig& system,
 std::optional<EnergySpec> EnergyOf(const SystemConfig& system);
 std::optional<PriceSpec> PriceOf(const SystemConfig& system);
 
-// Joules of a step's work on all devices of a replica (MeteredDevices::work_joules).
+// The work of steps on a replica (MeteredDevices::work), each kind of device within its own limit.
 // REQUIRES: EnergyOf(system).
-std::function<double(const StepTotals&, std::int64_t)> WorkJoulesOf(const SystemConfig& system);
+std::function<MeteredWork(const StepTotals&, std::int64_t, double)> WorkOf(
+    const SystemConfig& system);
 
 }  // namespace twin::run

@@ -29,13 +29,13 @@ AfdWorkModel::AfdWorkModel(const ModelSpec& model, const HardwareSpec& hardware,
     }
     const double visits =
         sim::DevicesVisited(model, group.layer, ffn) * group.layers * model.hidden;
-    token_link_joules_ += visits * (sim::kSentBytes * attention_energy_.joules_per_link_byte +
-                                    sim::kReturnedBytes * ffn_energy_.joules_per_link_byte);
+    token_link_.attention += visits * sim::kSentBytes * attention_energy_.joules_per_link_byte;
+    token_link_.ffn += visits * sim::kReturnedBytes * ffn_energy_.joules_per_link_byte;
   }
 }
 
-double AfdWorkModel::Joules(const StepTotals& totals, std::int64_t decode_context_tokens) const {
-  if (totals.tokens() == 0) return 0;
+AfdJoules AfdWorkModel::Of(const StepTotals& totals, std::int64_t decode_context_tokens) const {
+  if (totals.tokens() == 0) return {};
   StepTotals all = totals;
   all.decode_context_tokens = decode_context_tokens;
   const auto m = static_cast<std::int32_t>(std::min<std::int64_t>(micro_batches_, totals.tokens()));
@@ -43,14 +43,16 @@ double AfdWorkModel::Joules(const StepTotals& totals, std::int64_t decode_contex
   share.emitting_items = (share.emitting_items + m - 1) / m;
   sim::DeviceWork attention = attention_.Of(share, share.decode_context_tokens);
   attention.bytes -= head_bytes_ * (1 - 1.0 / m);
-  double joules = attention_groups_ * m * sim::Joules(attention_energy_, attention);
-  const double tokens = std::ceil(static_cast<double>(totals.tokens()) / m);
+  const auto all_tokens = static_cast<double>(totals.tokens());
+  AfdJoules joules{all_tokens * token_link_.attention, all_tokens * token_link_.ffn};
+  joules.attention += attention_groups_ * m * sim::Joules(attention_energy_, attention);
+  const double tokens = std::ceil(all_tokens / m);
   for (const Part& part : parts_) {
     const StepTotals rows{.decode_items =
                               static_cast<std::int64_t>(std::ceil(tokens * part.rows_per_token))};
-    joules += m * part.devices * sim::Joules(ffn_energy_, part.work.Of(rows, 0));
+    joules.ffn += m * part.devices * sim::Joules(ffn_energy_, part.work.Of(rows, 0));
   }
-  return joules + static_cast<double>(totals.tokens()) * token_link_joules_;
+  return joules;
 }
 
 }  // namespace twin::run

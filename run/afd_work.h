@@ -16,6 +16,12 @@
 
 namespace twin::run {
 
+// Joules of the devices of each side, without base and idle power.
+struct AfdJoules {
+  double attention = 0;
+  double ffn = 0;
+};
+
 // Immutable. REQUIRES: sim::ValidateSplit() accepts, and the energy of both kinds of devices is
 // known.
 class AfdWorkModel {
@@ -23,9 +29,8 @@ class AfdWorkModel {
   AfdWorkModel(const ModelSpec& model, const HardwareSpec& hardware, const Parallelism& parallelism,
                const sim::FfnConfig& ffn);
 
-  // Joules of all devices without base and idle power. `decode_context_tokens` takes the place of
-  // the member of `totals`.
-  [[nodiscard]] double Joules(const StepTotals& totals, std::int64_t decode_context_tokens) const;
+  // `decode_context_tokens` takes the place of the member of `totals`.
+  [[nodiscard]] AfdJoules Of(const StepTotals& totals, std::int64_t decode_context_tokens) const;
 
  private:
   struct Part {
@@ -41,7 +46,7 @@ class AfdWorkModel {
   sim::DeviceWorkModel attention_;
   double head_bytes_ = 0;  // of weights, on all ranks of a group
   std::vector<Part> parts_;
-  double token_link_joules_ = 0;  // between the two sides
+  AfdJoules token_link_;  // of a token, between the two sides
 };
 
 }  // namespace twin::run

@@ -106,8 +106,8 @@ MeteredDevices DevicesToMeter(const SystemConfig& system) {
                          .devices = system.devices(),
                          .energy = EnergyOf(system),
                          .price = PriceOf(system),
-                         .work_joules = {}};
-  if (devices.energy) devices.work_joules = WorkJoulesOf(system);
+                         .work = {}};
+  if (devices.energy) devices.work = WorkOf(system);
   return devices;
 }
 

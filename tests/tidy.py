@@ -134,6 +134,8 @@ def local_name(statement):
     if found and "=" not in statement.split("(", 1)[0]:
         types = re.sub(r"\w+(?=\s*(,|$))|\s", "", found.group(2))
         return f"{found.group(1)}({types})"
+    if re.search(r"::~?\w+\(", statement):
+        return None  # a member, defined after its class
     found = re.search(r"([A-Za-z_]\w*)(?:\[.*\])? ?(?:=|$)", statement)
     return found and found.group(1)
 
@@ -235,6 +237,8 @@ def self_test():
         "core/j.cc": ("namespace {\nint Same(int a) { return a; }\n}\n", None),
         "core/k.cc": ("namespace {\nint Same(int b) { return -b; }\nint Same() { return 0; }\n}\n",
                       "'Same(int)' is also defined in core/j.cc"),
+        "core/n.cc": ("namespace {\nint First::F() const { return 0; }\n}\n", None),
+        "core/o.cc": ("namespace {\nint Second::G() const { return 0; }\n}\n", None),
         "core/m.h": (head + "namespace twin {\nstruct Twice {\n};\n}  // namespace twin\n", None),
         "sched/m.h": (head + "namespace twin {\nclass Twice final {\n};\n}  // namespace twin\n",
                       "'twin::Twice' is also defined in core/m.h"),

@@ -8,11 +8,13 @@
 #include <string_view>
 #include <type_traits>
 
+#include "apps/recommend/ffn_layouts.h"
 #include "apps/recommend/server_settings.h"
 #include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
+#include "sim/cost/afd_models.h"
 
 namespace twin::run {
 namespace {
@@ -88,6 +90,44 @@ void AddSplit(const Layout& layout, const std::vector<HardwareSpec>& hardware, s
                                 ShortestText(8e-9 * bytes_per_s)));
 }
 
+// Changes that put the feed-forward networks on devices of their own.
+void AddFfn(const OfferedHardwareConfig& hardware, const Layout& layout,
+            std::vector<std::string>& changes) {
+  if (!hardware.ffn) return;
+  const FfnSplit split = layout.ffn.value_or(FfnSplit{});
+  if (!hardware.ffn->name.empty())
+    changes.push_back(fmt::format("system.ffn.hardware=\"{}\"", hardware.ffn->name));
+  changes.push_back(fmt::format("system.ffn.devices={}", split.devices));
+  changes.push_back(fmt::format("system.ffn.attention_groups={}", split.attention_groups));
+  changes.push_back(fmt::format("system.ffn.micro_batches={}", split.micro_batches));
+}
+
+// The price of all devices; 0 unless each kind has one.
+double PriceOf(const OfferedHardwareConfig& hardware, const Layout& layout) {
+  if (!hardware.ffn || hardware.ffn->name.empty())
+    return hardware.price_per_hour * layout.devices();
+  if (!(hardware.price_per_hour > 0 && hardware.ffn->price_per_hour > 0)) return 0;
+  return hardware.price_per_hour * layout.own_devices() +
+         hardware.ffn->price_per_hour * layout.pool_devices();
+}
+
+// Numbers of devices that can divide the model's feed-forward networks and hold their weights; if
+// none can, the largest.
+std::vector<std::int32_t> PoolSizes(const SystemConfig& system, std::int32_t most) {
+  std::vector<std::int32_t> sizes;
+  sim::FfnConfig ffn = *system.ffn;
+  for (ffn.devices = 1; ffn.devices <= most; ++ffn.devices) {
+    try {
+      sim::ValidateSplit(system.model_spec, {}, ffn);
+      sim::RequireFfnFits(system.model_spec, ffn);
+      sizes.push_back(ffn.devices);
+    } catch (const InputError&) {  // another number may do
+    }
+  }
+  if (sizes.empty()) sizes.push_back(most);
+  return sizes;
+}
+
 // The asked settings, completed by the settings of the resolved deployment.
 CandidateSettings Resolved(const CandidateSettings& asked, const Deployment& deployment) {
   CandidateSettings choice = asked;
@@ -112,8 +152,16 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
         "has system.replica_groups; allowed: none, as the replicas of a recommendation "
         "are equal");
   }
-  for (std::size_t i = 0; i < request.hardware.size(); ++i)
-    hardware_.push_back(read(0, i, kAnyServer).system.hardware_spec);
+  for (std::size_t i = 0; i < request.hardware.size(); ++i) {
+    const SystemConfig system = read(0, i, kAnyServer).system;
+    if (system.ffn && !request.hardware[i].ffn) {
+      throw InputError(InputError::Kind::kUsage, "set",
+                       fmt::format("has system.ffn, but hardware {} has no pool; allowed with: "
+                                   "hardware {{ ffn {{}} }}",
+                                   request.hardware[i].name));
+    }
+    hardware_.push_back(system.hardware_spec);
+  }
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 0; i < request.models.size(); ++i) {
     const SystemConfig system = read(i, 0, kAnyServer).system;
@@ -126,6 +174,74 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
   }
   for (const std::string& server : ServersOf()) (void)read(0, 0, server);
   RequireKnownSettings();
+  FindFfnLayouts();
+}
+
+void CandidateSpace::FindFfnLayouts() {
+  if (std::ranges::none_of(request_.hardware, [](const auto& one) { return one.ffn.has_value(); }))
+    return;
+  const LongestRequest lengths =
+      longest_ ? *longest_
+               : LongestRequestOf(
+                     request_.experiment->With(ChangesOf({.server = std::string(kAnyServer)}), {})
+                         .workload,
+                     request_.seed);
+  CostCache costs;
+  for (std::size_t hardware = 0; hardware < request_.hardware.size(); ++hardware) {
+    if (!request_.hardware[hardware].ffn) continue;
+    for (std::size_t model = 0; model < request_.models.size(); ++model) {
+      for (const DType type : DtypesOf(model, hardware)) {
+        CandidateSettings base{.model = model,
+                               .hardware = hardware,
+                               .server = ServersOf().front(),
+                               .weight_dtype = type};
+        const std::vector<std::uint32_t>& limits = request_.settings.max_num_seqs;
+        if (!limits.empty()) base.max_num_seqs = *std::ranges::max_element(limits);
+        ffn_layouts_.push_back({model, hardware, type, SearchFfnLayouts(base, lengths, costs)});
+      }
+    }
+  }
+}
+
+std::vector<Layout> CandidateSpace::SearchFfnLayouts(CandidateSettings base,
+                                                     const LongestRequest& lengths,
+                                                     CostCache& costs) const {
+  const OfferedHardwareConfig& offer = request_.hardware[base.hardware];
+  const OpenSettingsConfig& open = request_.settings;
+  const SystemConfig system = request_.experiment->With(ChangesOf(base), {}).system;
+  const bool shares = offer.ffn->name.empty();
+  FfnChoices choices{
+      .tensor_parallel = PowersOfTwo(open.tensor_parallel, offer.devices),
+      .replicas = {open.replicas.begin(), open.replicas.end()},
+      .attention_groups = {open.attention_groups.begin(), open.attention_groups.end()},
+      .ffn_devices = {open.ffn_devices.begin(), open.ffn_devices.end()},
+      .micro_batches = {open.micro_batches.begin(), open.micro_batches.end()}};
+  if (choices.ffn_devices.empty())
+    choices.ffn_devices =
+        PoolSizes(system, shares ? std::max(offer.devices - 1, 1) : offer.ffn->devices);
+  if (choices.micro_batches.empty()) choices.micro_batches = {1, 2, 3, 4};
+  const auto make = [&](const Layout& layout) {
+    base.layout = layout;
+    return Make(base, costs);
+  };
+  std::vector<Layout> layouts = FfnLayouts(request_, offer, choices, lengths, make);
+  if (!layouts.empty()) return layouts;
+  throw InputError(
+      InputError::Kind::kUsage, request_.source,
+      fmt::format("hardware.ffn: {} devices{} hold no replica of the settings; allowed: more, or "
+                  "less of tensor_parallel, attention_groups, ffn_devices and replicas",
+                  offer.devices,
+                  shares ? "" : fmt::format(" and {} of the pool", offer.ffn->devices)));
+}
+
+std::vector<Layout> CandidateSpace::LayoutsFor(const CandidateSettings& base) const {
+  if (!request_.hardware[base.hardware].ffn) return LayoutsOf(base.hardware, base.server);
+  for (const FfnLayoutsOf& one : ffn_layouts_) {
+    if (one.model == base.model && one.hardware == base.hardware &&
+        one.weight_dtype == base.weight_dtype)
+      return one.layouts;
+  }
+  return {};
 }
 
 void CandidateSpace::RequireKnownSettings() const {
@@ -157,6 +273,7 @@ std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choi
     changes.push_back(fmt::format("system.replicas={}", choice.layout.replicas));
   }
   AddSplit(choice.layout, hardware_, choice.hardware, changes);
+  AddFfn(request_.hardware[choice.hardware], choice.layout, changes);
   if (choice.weight_dtype)
     changes.push_back(
         fmt::format("system.model_shape.weight_dtype={}", Name(*choice.weight_dtype)));
@@ -324,6 +441,28 @@ void CandidateSpace::AddGridOf(const CandidateSettings& base,
   grid.insert(grid.end(), part.begin(), part.end());
 }
 
+void CandidateSpace::AddLayouts(CandidateSettings base,
+                                std::vector<CandidateSettings>& grid) const {
+  const std::vector<DType> types = DtypesOf(base.model, base.hardware);
+  if (!request_.hardware[base.hardware].ffn) {
+    for (const Layout& layout : LayoutsOf(base.hardware, base.server)) {
+      base.layout = layout;
+      for (const DType type : types) {
+        base.weight_dtype = type;
+        AddGridOf(base, grid);
+      }
+    }
+    return;
+  }
+  for (const DType type : types) {
+    base.weight_dtype = type;
+    for (const Layout& layout : LayoutsFor(base)) {
+      base.layout = layout;
+      AddGridOf(base, grid);
+    }
+  }
+}
+
 // Cost models depend on the outer settings, so candidates with equal cost models stay together for
 // the cache.
 std::vector<CandidateSettings> CandidateSpace::Grid() const {
@@ -331,16 +470,7 @@ std::vector<CandidateSettings> CandidateSpace::Grid() const {
   for (std::size_t hardware = 0; hardware < request_.hardware.size(); ++hardware) {
     for (std::size_t model = 0; model < request_.models.size(); ++model) {
       for (const std::string& server : ServersOf()) {
-        for (const Layout& layout : LayoutsOf(hardware, server)) {
-          for (const DType type : DtypesOf(model, hardware)) {
-            AddGridOf({.model = model,
-                       .hardware = hardware,
-                       .server = server,
-                       .layout = layout,
-                       .weight_dtype = type},
-                      grid);
-          }
-        }
+        AddLayouts({.model = model, .hardware = hardware, .server = server}, grid);
       }
     }
   }
@@ -354,8 +484,7 @@ Candidate CandidateSpace::Make(const CandidateSettings& choice, CostCache& costs
   candidate.choice = Resolved(choice, candidate.deployment);
   const ServedModelConfig& model = request_.models[choice.model];
   candidate.checkpoint = model.checkpoint.empty() ? model.name : model.checkpoint;
-  candidate.price_per_hour =
-      request_.hardware[choice.hardware].price_per_hour * choice.layout.devices();
+  candidate.price_per_hour = PriceOf(request_.hardware[choice.hardware], choice.layout);
   return candidate;
 }
 
@@ -391,6 +520,13 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request,
       {"tensor_parallel", std::int64_t{choice.layout.parallelism.tensor}},
       {"pipeline_parallel", std::int64_t{choice.layout.parallelism.pipeline}},
       {"replicas", std::int64_t{choice.layout.replicas}}};
+  if (const std::optional<FfnSplit>& ffn = choice.layout.ffn) {
+    const OfferedHardwareConfig& offer = request.hardware[choice.hardware];
+    parameters.emplace_back("ffn_hardware", offer.ffn->name.empty() ? offer.name : offer.ffn->name);
+    parameters.emplace_back("attention_groups", std::int64_t{ffn->attention_groups});
+    parameters.emplace_back("ffn_devices", std::int64_t{ffn->devices});
+    parameters.emplace_back("micro_batches", std::int64_t{ffn->micro_batches});
+  }
   if (choice.layout.prefill_replicas > 0)
     parameters.emplace_back("prefill_replicas", std::int64_t{choice.layout.prefill_replicas});
   if (choice.weight_dtype)

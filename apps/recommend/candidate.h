@@ -27,7 +27,7 @@ struct Candidate {
   CandidateSettings choice;  // every setting set, as resolved
   Deployment deployment;
   std::string checkpoint;     // name of the model on the server's command line
-  double price_per_hour = 0;  // of all devices that it uses
+  double price_per_hour = 0;  // of all devices that it uses; 0: not given
 };
 
 // A configuration that cannot run, or does not keep the bounds.
@@ -75,6 +75,8 @@ class CandidateSpace {
   // have it.
   [[nodiscard]] std::vector<Layout> LayoutsOf(std::size_t hardware,
                                               const std::string& server) const;
+  // The layouts of configurations with this model, hardware, server and type of weights.
+  [[nodiscard]] std::vector<Layout> LayoutsFor(const CandidateSettings& base) const;
   // Sentences naming the requested settings that the server lacks.
   [[nodiscard]] std::vector<std::string> MissingSettingsOf(const std::string& server) const;
 
@@ -85,14 +87,28 @@ class CandidateSpace {
   // Adds `whole` with each number of prefilling replicas that is to be tried.
   void AddSplits(const Layout& whole, const std::string& server,
                  std::vector<Layout>& layouts) const;
+  void AddLayouts(CandidateSettings base, std::vector<CandidateSettings>& grid) const;
   void AddGridOf(const CandidateSettings& base, std::vector<CandidateSettings>& grid) const;
   [[nodiscard]] std::vector<std::string> ChangesOf(const CandidateSettings& choice) const;
+
+  // Layouts of one model on hardware with a pool for feed-forward networks.
+  struct FfnLayoutsOf {
+    std::size_t model = 0;
+    std::size_t hardware = 0;
+    DType weight_dtype{};
+    std::vector<Layout> layouts;
+  };
+  void FindFfnLayouts();
+  [[nodiscard]] std::vector<Layout> SearchFfnLayouts(CandidateSettings base,
+                                                     const LongestRequest& lengths,
+                                                     CostCache& costs) const;
 
   const RecommendConfig& request_;
   std::vector<HardwareSpec> hardware_;
   std::vector<DType> model_dtypes_;
   std::vector<std::int32_t> model_tokens_;  // prompt and output that each model allows
   std::optional<LongestRequest> longest_;   // of the load, unless the request names its limit
+  std::vector<FfnLayoutsOf> ffn_layouts_;
 };
 
 }  // namespace twin::run

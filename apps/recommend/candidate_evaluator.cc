@@ -35,12 +35,16 @@ std::string BoundsOf(const RecommendConfig& request) {
 }
 
 void RequireEnergy(const RecommendConfig& request) {
-  for (const OfferedHardwareConfig& hardware : request.hardware) {
-    if (HardwareFromNameOrFile(hardware.name).energy) continue;
+  const auto require = [&request](const std::string& hardware) {
+    if (HardwareFromNameOrFile(hardware).energy) return;
     throw InputError(InputError::Kind::kUsage, request.source,
                      fmt::format("objective: energy needs data sheets with the block energy, which "
                                  "{} lacks; allowed: h100-sxm, b200, or a file that has it",
-                                 hardware.name));
+                                 hardware));
+  };
+  for (const OfferedHardwareConfig& hardware : request.hardware) {
+    require(hardware.name);
+    if (hardware.ffn && !hardware.ffn->name.empty()) require(hardware.ffn->name);
   }
 }
 

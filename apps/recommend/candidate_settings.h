@@ -11,14 +11,30 @@
 
 namespace twin::run {
 
+// How a replica divides its devices between attention and feed-forward networks (system.ffn).
+struct FfnSplit {
+  std::int32_t attention_groups = 1;
+  std::int32_t devices = 1;  // of the pool
+  std::int32_t micro_batches = 1;
+
+  bool operator==(const FfnSplit&) const = default;
+};
+
 // Engines on the devices of a machine.
 struct Layout {
-  Parallelism parallelism = {};
+  Parallelism parallelism = {};  // with `ffn`: of an attention group
   std::int32_t replicas = 1;
   // Number of replicas that only prefill; the remaining ones decode. 0: each replica does both.
   std::int32_t prefill_replicas = 0;
 
-  [[nodiscard]] std::int32_t devices() const { return parallelism.devices() * replicas; }
+  std::optional<FfnSplit> ffn = std::nullopt;
+
+  // All devices: those of the pools, and all others.
+  [[nodiscard]] std::int32_t devices() const { return own_devices() + pool_devices(); }
+  [[nodiscard]] std::int32_t own_devices() const {
+    return parallelism.devices() * (ffn ? ffn->attention_groups : 1) * replicas;
+  }
+  [[nodiscard]] std::int32_t pool_devices() const { return ffn ? ffn->devices * replicas : 0; }
   [[nodiscard]] std::int32_t decoding_engines() const { return replicas - prefill_replicas; }
   bool operator==(const Layout&) const = default;
 };

@@ -20,10 +20,15 @@ LongestRequest LongestRequestOf(WorkloadConfig workload, std::uint64_t seed) {
     const std::int32_t output = next->output_tokens;
     longest.tokens =
         std::max(longest.tokens, std::int64_t{next->prompt_tokens} + next->max_output_tokens);
+    longest.mean_prompt_tokens += next->prompt_tokens;
+    longest.mean_output_tokens += output;
     source->Take();
     const auto id = static_cast<RequestId>(longest.requests++);
     if (source->reacts()) source->OnDone(id, arrival, output);
   }
+  const double requests = static_cast<double>(std::max<std::int64_t>(longest.requests, 1));
+  longest.mean_prompt_tokens /= requests;
+  longest.mean_output_tokens /= requests;
   return longest;
 }
 

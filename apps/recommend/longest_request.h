@@ -1,4 +1,4 @@
-// The longest request of a load, from which the limit of a server follows.
+// The longest request of a load, from which the limit of a server follows, and the mean one.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@ namespace twin::run {
 struct LongestRequest {
   std::int64_t tokens = 0;    // prompt and the limit of the output
   std::int64_t requests = 0;  // that were looked at
+  double mean_prompt_tokens = 0;
+  double mean_output_tokens = 0;
 };
 
 // Looks at all requests of a trace, or at the first 100,000 of a load that is drawn; answers arrive

@@ -15,6 +15,7 @@
 #include "apps/recommend/recommendation_json.h"
 #include "apps/terminal_control.h"
 #include "config/recommend_config.h"
+#include "core/input_error.h"
 #include "core/number_text.h"
 #include "run/record/table.h"
 
@@ -101,15 +102,23 @@ void PrintConfigurations(const run::Recommendation& answer, const RecommendConfi
     std::cout << fmt::format("... and {} more (--format json)\n", all.size() - kRowsMax);
 }
 
+// "4 x h100-sxm", with "and 8 x l40s for FFNs".
+std::string DevicesText(const OfferedHardwareConfig& hardware, const run::Layout& layout) {
+  const std::string own = fmt::format("{} x {}", layout.own_devices(), hardware.name);
+  if (!layout.ffn) return own;
+  return fmt::format("{} and {} x {} for FFNs", own, layout.pool_devices(),
+                     hardware.ffn->name.empty() ? hardware.name : hardware.ffn->name);
+}
+
 // Groups reasons that differ in numbers alone, such as all reasons for one layout and format.
 void PrintRejected(const run::Recommendation& answer, const RecommendConfig& request) {
   std::map<std::string, std::pair<std::size_t, std::string>> groups;
   for (const run::RejectedSettings& one : answer.rejected) {
     const run::CandidateSettings& choice = one.choice;
     const std::string group =
-        fmt::format("{} on {} x {}, {}, tensor_parallel {}, pipeline_parallel {}{}",
-                    request.models[choice.model].name, choice.layout.devices(),
-                    request.hardware[choice.hardware].name, choice.server,
+        fmt::format("{} on {}, {}, tensor_parallel {}, pipeline_parallel {}{}",
+                    request.models[choice.model].name,
+                    DevicesText(request.hardware[choice.hardware], choice.layout), choice.server,
                     choice.layout.parallelism.tensor, choice.layout.parallelism.pipeline,
                     choice.weight_dtype ? fmt::format(", {}", Name(*choice.weight_dtype)) : "");
     auto& [count, reason] = groups[group];
@@ -138,7 +147,9 @@ void PrintAnswer(const run::Recommendation& answer, const RecommendConfig& reque
                                  ? fmt::format("the first again, on other seeds: {} {}",
                                                WithInterval(*answer.first_again), answer.value_unit)
                                  : "the first keeps the bounds on other seeds, too");
-    std::cout << fmt::format("{}{}\n\n", TimesText(first.candidate.choice.layout), first.command);
+    if (!first.command.empty()) {
+      std::cout << fmt::format("{}{}\n\n", TimesText(first.candidate.choice.layout), first.command);
+    }
     for (const run::SettingSensitivity& setting : answer.sensitivity)
       std::cout << fmt::format("{}\n", setting.sentence);
     std::cout << "\nleast TTFT and TPOT at the load (Pareto): rank";
@@ -153,8 +164,18 @@ void PrintAnswer(const run::Recommendation& answer, const RecommendConfig& reque
     std::cout << "not considered: " << text << "\n";
 }
 
+void RequireDeployable(const RecommendConfig& request, const std::string& deploy) {
+  const bool has_pool = std::ranges::any_of(
+      request.hardware, [](const auto& offer) { return offer.ffn.has_value(); });
+  if (deploy.empty() || !has_pool) return;
+  throw InputError(InputError::Kind::kUsage, "--deploy",
+                   "no server keeps attention and feed-forward networks on devices of their own; "
+                   "allowed: a request without hardware.ffn");
+}
+
 void AnswerRequest(RecommendArguments& arguments, CommandContext& context) {
   const RecommendConfig request = ReadRecommendation(ExperimentFile(arguments.request));
+  RequireDeployable(request, arguments.deploy);
   if (!arguments.out.empty()) arguments.options.log = run::LogIn(arguments.out);
   TerminalControl control;
   const run::Recommendation answer = run::Recommend(request, arguments.options, control);

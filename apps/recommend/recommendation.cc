@@ -144,7 +144,19 @@ void RecommendSearch::Describe() {
   if (std::string length = space_.LengthText(); !length.empty()) {
     answer_.assumptions.push_back(std::move(length));
   }
+  const bool has_pool = std::ranges::any_of(
+      request_.hardware, [](const auto& offer) { return offer.ffn.has_value(); });
+  if (has_pool) {
+    answer_.assumptions.emplace_back(
+        "no server keeps attention and feed-forward networks on devices of their own: its "
+        "scheduler is simulated with the times of docs/afd.md, and there is no command to start "
+        "it");
+    answer_.assumptions.emplace_back(
+        "of attention groups, pool and micro-batches, those are simulated that are best by the "
+        "times of decodes, unless settings list them");
+  }
   answer_.not_considered = {"speculative decoding"};
+  if (has_pool) answer_.not_considered.emplace_back("separate prefill beside hardware.ffn");
   for (const std::string& server : space_.ServersOf()) {
     if (const std::optional<ListedServer> listed = FindServer(server)) {
       const ServerPreset& preset = *listed->preset;

@@ -69,9 +69,14 @@ SettingVariants RatioVariants(const CandidateSettings& choice) {
 }
 
 std::string LayoutText(const Layout& layout) {
-  const std::string text =
+  std::string text =
       fmt::format("tensor_parallel {}, pipeline_parallel {}, replicas {}",
                   layout.parallelism.tensor, layout.parallelism.pipeline, layout.replicas);
+  if (layout.ffn) {
+    text +=
+        fmt::format(", attention_groups {}, ffn_devices {}, micro_batches {}",
+                    layout.ffn->attention_groups, layout.ffn->devices, layout.ffn->micro_batches);
+  }
   if (layout.prefill_replicas == 0) return text;
   return fmt::format("{} ({} of them prefill)", text, layout.prefill_replicas);
 }
@@ -117,7 +122,7 @@ void AddWordVariants(const CandidateSpace& space, const CandidateSettings& choic
            {"none", "FIRST_COME_FIRST_SERVED"}, choice, &CandidateSettings::context_chunking_policy,
            all);
   SettingVariants layouts{.path = "layout", .value = LayoutText(choice.layout)};
-  for (const Layout& layout : space.LayoutsOf(choice.hardware, choice.server)) {
+  for (const Layout& layout : space.LayoutsFor(choice)) {
     if (layout == choice.layout) continue;
     CandidateSettings other = choice;
     other.layout = layout;

@@ -9,6 +9,7 @@ namespace twin::run {
 
 std::string ServerCommand(const Candidate& candidate) {
   const CandidateSettings& choice = candidate.choice;
+  if (choice.layout.ffn) return "";
   const std::optional<ListedServer> listed = FindServer(choice.server);
   CHECK(listed.has_value());
   return listed->server->launch_command(

@@ -1,6 +1,7 @@
 #include "run/record/energy_meter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -31,7 +32,7 @@ EnergyMeter::EnergyMeter(std::vector<MeteredDevices> groups, Duration interval,
   CHECK(interval > Duration{0});
   CHECK(points_max >= 2 && points_max % 2 == 0);
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    CHECK(!groups_[i].energy || groups_[i].work_joules);
+    CHECK(!groups_[i].energy || groups_[i].work);
     group_of_.insert(group_of_.end(), static_cast<std::size_t>(groups_[i].replicas), i);
   }
   replicas_.resize(group_of_.size());
@@ -51,11 +52,9 @@ void EnergyMeter::OnStepEnded(const EndedStep& step) {
   const TimePoint from = std::max(step.planned, replica.until);
   const Duration in_flight = std::max(step.finished - from, Duration{0});
   const Duration busy = std::max(step.finished - std::max(step.started, from), Duration{0});
-  const double work = group.work_joules(step.plan.totals, step.decode_context_tokens);
-  const double room = group.devices * (energy.limit_watts - energy.base_watts) * Seconds(busy);
-  const double joules =
-      group.devices * energy.base_watts * Seconds(in_flight) + std::min(work, std::max(0.0, room));
-  if (work > room) replica.limited += busy;
+  const MeteredWork work = group.work(step.plan.totals, step.decode_context_tokens, Seconds(busy));
+  const double joules = group.devices * energy.base_watts * Seconds(in_flight) + work.joules;
+  replica.limited += Duration{std::llround(work.limited_share * static_cast<double>(busy.count()))};
   replica.in_flight += in_flight;
   replica.busy += busy;
   replica.joules += joules;

@@ -8,6 +8,7 @@
 // Source of the form: core/energy_spec.h.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,15 +22,28 @@
 
 namespace twin {
 
+// Work of a step on all devices of a replica.
+struct MeteredWork {
+  double joules = 0;         // beside base power, within the limits
+  double limited_share = 0;  // of the devices, those at limit_watts
+};
+
+// The work of equal devices that take `joules` beside base power within `busy_s` seconds.
+inline MeteredWork WithinLimit(double joules, const EnergySpec& energy, double devices,
+                               double busy_s) {
+  const double room = devices * (energy.limit_watts - energy.base_watts) * busy_s;
+  return {std::min(joules, std::max(0.0, room)), joules > room ? 1.0 : 0.0};
+}
+
 // Replicas of one kind.
 struct MeteredDevices {
   std::int32_t replicas = 1;
-  std::int32_t devices = 1;  // of a replica
-  std::optional<EnergySpec> energy;
-  std::optional<PriceSpec> price;
-  // Joules of a step's work on all devices of a replica, without base and idle power. The second
-  // argument takes the place of totals.decode_context_tokens. Set if `energy` is.
-  std::function<double(const StepTotals&, std::int64_t)> work_joules;
+  std::int32_t devices = 1;          // of a replica
+  std::optional<EnergySpec> energy;  // of the mean device
+  std::optional<PriceSpec> price;    // likewise
+  // The work of a step that is on the devices for so many seconds. The second argument takes the
+  // place of totals.decode_context_tokens. Set if `energy` is.
+  std::function<MeteredWork(const StepTotals&, std::int64_t, double)> work;
 };
 
 // Says nothing of energy unless that of all devices is known, and nothing of cost unless all have a
@@ -64,7 +78,7 @@ class EnergyMeter : public RunListener {
     TimePoint until = TimePoint::min();  // the latest end of a step
     Duration in_flight{0};
     Duration busy{0};     // with a step on the device
-    Duration limited{0};  // of `busy`, at limit_watts
+    Duration limited{0};  // of `busy`, at limit_watts: the mean device
     double joules = 0;    // while steps are in flight
     Duration interval{0};
     std::vector<Window> windows;

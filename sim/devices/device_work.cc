@@ -159,7 +159,7 @@ DeviceWork DeviceWorkModel::Of(const StepTotals& totals, std::int64_t decode_con
                                          chunk_tokens, kind.window);
     }
     bytes += 2 * kind.state_bytes * (decodes + chunks);
-    if (kind.missed_share > 0) {
+    if (kind.expert_bytes > 0) {
       bytes += kind.expert_bytes * (1 - std::pow(kind.missed_share, tokens));
       work.routed_bytes += kind.layers * kind.activation_bytes * tokens;
     } else {

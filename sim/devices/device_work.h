@@ -51,7 +51,7 @@ class DeviceWorkModel {
     double token_flops = 0;       // products of a token, its experts included
     double activation_bytes = 0;  // of a token
     double expert_bytes = 0;      // of all experts
-    double missed_share = 0;      // experts that a token does not choose, of all; 0 = dense
+    double missed_share = 0;      // experts that a token does not choose, of all
   };
 
   [[nodiscard]] Kind KindOf(const ModelSpec& model, const HardwareSpec& hardware,

@@ -64,6 +64,30 @@ TEST_F(RecommendCommandTest, SaysWhyNothingIsLeft) {
   EXPECT_THAT(outcome.err, HasSubstr("no configuration is left"));
 }
 
+TEST_F(RecommendCommandTest, WritesNoFilesForAServerThatDoesNotExist) {
+  std::string text = kRequest;
+  text.replace(text.find("{ name: \"h100-sxm\" }"), 21, "{ name: \"h100-sxm\" devices: 4 ffn {} }");
+  Write("apart.textproto", text);
+  const CommandOutcome outcome = Run({"recommend", "apart.textproto", "--deploy", "files"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("--deploy: no server keeps attention and feed-forward"));
+}
+
+TEST_F(RecommendCommandTest, PrintsHowAttentionAndFfnShareTheDevices) {
+  std::string text = kRequest;
+  text.replace(text.find("{ name: \"h100-sxm\" }"), 21, "{ name: \"h100-sxm\" devices: 4 ffn {} }");
+  text.replace(text.find("\"cost.linear.base_s=0.005\""), 26, "\"cost.roofline.host_s=0\"");
+  text.replace(text.find("[\"bf16\", \"fp32\"]"), 16, "\"bf16\" micro_batches: [1, 2]");
+  Write("apart.textproto", text);
+  const CommandOutcome outcome = Run({"recommend", "apart.textproto", "--jobs", "2"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"ffn_hardware: h100-sxm", "attention_groups", "ffn_devices",
+                           "micro_batches", "no command to start it"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("vllm serve")));
+}
+
 TEST_F(RecommendCommandTest, RefusesMistakesWithOneLine) {
   Write("wrong.textproto", std::string(kRequest) + "disaggregation: true");
   const CommandOutcome outcome = Run({"recommend", "wrong.textproto"});

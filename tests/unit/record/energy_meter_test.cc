@@ -13,17 +13,19 @@ using std::chrono::milliseconds;
 
 constexpr TimePoint At(std::int64_t ms) { return kTimeZero + milliseconds(ms); }
 
+EnergySpec OfDevice() {
+  return {.idle_watts = 100, .base_watts = 200, .limit_watts = 700, .source = "by hand"};
+}
+
 // Devices whose steps of n decodes take n joules.
 MeteredDevices Devices(std::int32_t replicas = 1) {
-  return {
-      .replicas = replicas,
-      .devices = 1,
-      .energy =
-          EnergySpec{.idle_watts = 100, .base_watts = 200, .limit_watts = 700, .source = "by hand"},
-      .price = PriceSpec{.usd_per_hour = 3.6, .date = "2026-03-01", .source = "by hand"},
-      .work_joules = [](const StepTotals& totals, std::int64_t) {
-        return static_cast<double>(totals.decode_items);
-      }};
+  return {.replicas = replicas,
+          .devices = 1,
+          .energy = OfDevice(),
+          .price = PriceSpec{.usd_per_hour = 3.6, .date = "2026-03-01", .source = "by hand"},
+          .work = [](const StepTotals& totals, std::int64_t, double busy_s) {
+            return WithinLimit(static_cast<double>(totals.decode_items), OfDevice(), 1, busy_s);
+          }};
 }
 
 EnergyMeter Meter(std::vector<MeteredDevices> groups) {
