@@ -101,7 +101,7 @@ TEST(ModelPresetsTest, EveryNameGivesAValidModelOfThatName) {
     EXPECT_NO_THROW(Validate(model)) << name;
     EXPECT_TRUE(seen.insert(name).second) << name << " is listed twice";
   }
-  EXPECT_EQ(seen.size(), 122u);
+  EXPECT_EQ(seen.size(), 132u);
 }
 
 // vLLM (Kwon et al., SOSP 2023, Table 1) gives 26, 132 and 346 GB for the weights of OPT, Orca (Yu

@@ -407,6 +407,34 @@ TEST(ProfileCostTest, LayersWithAWindowReadNoMoreThanIt) {
   EXPECT_NEAR(seconds(9000), (near + far) / 2, 1e-9);
 }
 
+// Layers that return their input cost nothing; a matrix in place of attention is a product.
+TEST(ProfileCostTest, EmptyLayersAreFreeAndAMatrixIsAProduct) {
+  const ModelSpec model = ModelPreset("llama-3-8b");
+  const auto seconds = [](const ModelSpec& spec) {
+    StepLoad load;
+    load.rows = load.logits = 8;
+    load.decodes = {.requests = 8, .context_tokens = 8000, .context_tokens_max = 1000};
+    return StageOperations(spec, IdealHardware(), {.tensor = 2}, 0, {}, {}).Seconds(load);
+  };
+  const auto with = [&](const LayerSpec& other) {
+    ModelSpec mixed = model;
+    SetLayers({{32, model}, {8, other}}, mixed);
+    return seconds(mixed);
+  };
+  const auto alone = seconds(model);
+  LayerSpec other;
+  other.norms_per_layer = 0;
+  const auto empty = with(other);
+  for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_DOUBLE_EQ(empty[i], alone[i]) << i;
+  other.linears = 1;
+  const auto linear = with(other);
+  const auto gemm = static_cast<std::size_t>(OperationClass::kGemm);
+  const auto collective = static_cast<std::size_t>(OperationClass::kCollective);
+  EXPECT_GT(linear[gemm], empty[gemm]);
+  // Ranks sum twice in each of 32 layers and once for the embedding, and once for each matrix.
+  EXPECT_NEAR(linear[collective] / empty[collective], 73.0 / 65, 1e-9);
+}
+
 // vLLM V0 and twinserve launch prompts kernel by kernel, V1 replays what lies between the attention
 // layers.
 TEST(ProfileCostTest, OnlyV1ReplaysPiecesOfStepsWithPrompts) {
