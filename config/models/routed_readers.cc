@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -255,7 +256,7 @@ ModelSpec ReadStep35(LayeredFields& fields) {
       fields.Or(NameOf(fields, {"num_nextn_predict_layers", "num_mtp_layers"}), 0);
   const json* const types = fields.Find("layer_types");
   const bool goes_on = types != nullptr && types->is_array() && modules > 0 &&
-                       types->size() == static_cast<std::size_t>(layers + modules);
+                       std::cmp_equal(types->size(), std::int64_t{layers} + modules);
   const std::int32_t listed = goes_on ? layers + modules : layers;
   LayerSpec full;
   full.query_heads = fields.Size("num_attention_heads");
