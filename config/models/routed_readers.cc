@@ -36,6 +36,9 @@ ModelSpec ReadErnieMoe(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   RequireOff(fields, "use_bias");
   const LayerSpec heads = ReadPlainHeads(fields);
+  if (!fields.Has("moe_num_shared_experts")) {
+    fields.Refuse("moe_num_shared_experts is missing, must be an integer of 0 or more");
+  }
   const MoeSpec moe =
       ReadExperts(fields, {.experts = NameOf(fields, {"moe_num_experts", "num_experts"}),
                            .per_token = NameOf(fields, {"moe_k", "num_experts_per_tok"}),
