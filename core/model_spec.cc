@@ -181,6 +181,13 @@ void ValidateStages(const ModelSpec& model, const Parallelism& parallelism) {
   }
 }
 
+void RequireWork(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage) {
+  const auto is_empty = [](const LayerGroup& kind) { return kind.layer.is_empty(); };
+  if (!std::ranges::all_of(StageLayerKinds(model, parallelism, stage), is_empty)) return;
+  Refuse(model, "pipeline parallelism " + std::to_string(parallelism.pipeline) + " gives stage " +
+                    std::to_string(stage) + " nothing but layers that return their input");
+}
+
 }  // namespace
 
 void SetLayers(const std::vector<LayerGroup>& groups, ModelSpec& model) {
@@ -260,6 +267,9 @@ void Validate(const ModelSpec& model, const Parallelism& parallelism) {
   if (parallelism.pipeline > model.layers) {
     Refuse(model, "pipeline parallelism " + std::to_string(parallelism.pipeline) + " exceeds its " +
                       std::to_string(model.layers) + " layers");
+  }
+  for (std::int32_t stage = 0; stage < parallelism.pipeline; ++stage) {
+    RequireWork(model, parallelism, stage);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -35,6 +36,9 @@ ModelSpec ReadErnieMoe(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   RequireOff(fields, "use_bias");
   const LayerSpec heads = ReadPlainHeads(fields);
+  if (!fields.Has("moe_num_shared_experts")) {
+    fields.Refuse("moe_num_shared_experts is missing, must be an integer of 0 or more");
+  }
   const MoeSpec moe =
       ReadExperts(fields, {.experts = NameOf(fields, {"moe_num_experts", "num_experts"}),
                            .per_token = NameOf(fields, {"moe_k", "num_experts_per_tok"}),
@@ -255,7 +259,7 @@ ModelSpec ReadStep35(LayeredFields& fields) {
       fields.Or(NameOf(fields, {"num_nextn_predict_layers", "num_mtp_layers"}), 0);
   const json* const types = fields.Find("layer_types");
   const bool goes_on = types != nullptr && types->is_array() && modules > 0 &&
-                       types->size() == static_cast<std::size_t>(layers + modules);
+                       std::cmp_equal(types->size(), std::int64_t{layers} + modules);
   const std::int32_t listed = goes_on ? layers + modules : layers;
   LayerSpec full;
   full.query_heads = fields.Size("num_attention_heads");

@@ -141,7 +141,7 @@ DataflowStage::DataflowStage(const ModelSpec& model, const HardwareSpec& hardwar
                     .machine = machine};
   if (layers_ > 0) {
     for (const LayerGroup& group : StageLayerKinds(model, parallelism, stage)) {
-      kinds_.push_back(KindOf(model, group, rates));
+      if (!group.layer.is_empty()) kinds_.push_back(KindOf(model, group, rates));
     }
   }
   row_bytes_ = static_cast<double>(model.hidden * ActivationByteSize(model));

@@ -81,6 +81,7 @@ DeviceWorkModel::DeviceWorkModel(const ModelSpec& model, const HardwareSpec& har
   if (!shared) weight_bytes_ -= rows * embedding;
   double reductions = 1;
   for (const LayerGroup& group : Kinds(model)) {
+    if (group.layer.is_empty()) continue;
     kinds_.push_back(KindOf(model, hardware, parallelism, group));
     weight_bytes_ -= kinds_.back().layers * kinds_.back().expert_bytes;
     reductions += group.layers * group.layer.reductions();

@@ -40,7 +40,6 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
       hardware_(hardware),
       parallelism_(parallelism),
       stage_(stage),
-      layers_(StageLayers(model, parallelism, stage)),
       collective_(hardware, choices.library, device.collectives),
       memory_bound_(hardware, device.attention.memory_bound),
       has_experts_(MostExperts(model) > 0),
@@ -67,6 +66,8 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
 }
 
 void StageOperations::AddKind(const LayerContext& context, const LayerGroup& kind) {
+  if (kind.layer.is_empty()) return;
+  layers_ += kind.layers;
   const ModelSpec& model = context.model;
   const bool windowed = kind.layer.sliding_window > 0 || kind.layer.chunk > 0;
   const double share = !windowed ? 0

@@ -90,6 +90,7 @@ class StageOperations {
   // times hold for a device that is as warm. 0 if the benchmark let it rest.
   [[nodiscard]] double MeasuredHeat(std::int64_t rows, const HeatMemory& memory) const;
 
+  // Layers that do more than return their input.
   [[nodiscard]] std::int32_t layers() const { return layers_; }
   // Its layers, each counted by its kernels relative to those of a dense one (layer_launches.h).
   [[nodiscard]] double launched_layers() const { return launched_layers_; }
@@ -130,7 +131,7 @@ class StageOperations {
   HardwareSpec hardware_;
   Parallelism parallelism_;
   std::int32_t stage_;
-  std::int32_t layers_;
+  std::int32_t layers_ = 0;
   double launched_layers_ = 0;
   std::vector<Kind> kinds_;
   std::vector<SharedAttention> attentions_;

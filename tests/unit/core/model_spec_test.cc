@@ -171,6 +171,9 @@ TEST(ModelSpecTest, ALayerWithoutAttentionAndMlpHasNoNorms) {
   SetLayers({{32, ModelPreset("llama-3-8b")}, {1, nothing}}, model);
   EXPECT_NO_THROW(Validate(model, {.tensor = 8, .pipeline = 3}));
   EXPECT_EQ(TotalParameters(model), before);
+  SetLayers({{2, ModelPreset("llama-3-8b")}, {2, nothing}}, model);
+  EXPECT_THAT([&] { Validate(model, {.pipeline = 2}); },
+              ThrowsMessage<InputError>(HasSubstr("pipeline parallelism 2 gives stage 1 nothing")));
 }
 
 TEST(DTypeTest, NamesAreReadBack) {

@@ -176,6 +176,8 @@ TEST(LayeredFieldsTest, DamageIsRefusedWithFieldAndAllowedValues) {
        "block_configs has 2 items, must have 3, one a layer"},
       {Frame("ernie4_5_moe", 512, 2, 1000, 1000) + R"("use_bias": true)",
        "use_bias is true, must be false"},
+      {Frame("ernie4_5_moe", 512, 2, 1000, 1000) + R"("num_attention_heads": 4)",
+       "moe_num_shared_experts is missing"},
       {Frame("bailing_moe", 512, 2, 1000, 1000) + Heads(4, 4, 128) + Ling(1024, 8, 2, 256, 1, 0) +
            R"(, "layer_group_size": 4)",
        "layer_group_size is 4, which is not known for this model_type"},
