@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
 namespace twin::sim {
 
@@ -53,15 +52,6 @@ inline double BestAttentionDevices(const AfdPool& pool) {
   const double spread =
       std::sqrt(pool.ffn_s * pool.experts * pool.ffn_cost / (added * pool.attention_cost));
   return std::max({balanced, spread, 1.0});
-}
-
-// The number of 1 to `most` at which ThroughputPerCost() is largest; of equals, the smallest.
-inline std::int32_t BestAttentionDevicesBySearch(const AfdPool& pool, std::int32_t most) {
-  std::int32_t best = 1;
-  for (std::int32_t devices = 2; devices <= most; ++devices) {
-    if (ThroughputPerCost(pool, devices) > ThroughputPerCost(pool, best)) best = devices;
-  }
-  return best;
 }
 
 }  // namespace twin::sim

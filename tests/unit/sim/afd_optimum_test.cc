@@ -12,6 +12,15 @@ namespace {
 
 constexpr std::int32_t kMost = 400;
 
+// The number of 1 to `most` at which ThroughputPerCost() is largest; of equals, the smallest.
+std::int32_t BestAttentionDevicesBySearch(const AfdPool& pool, std::int32_t most) {
+  std::int32_t best = 1;
+  for (std::int32_t devices = 2; devices <= most; ++devices) {
+    if (ThroughputPerCost(pool, devices) > ThroughputPerCost(pool, best)) best = devices;
+  }
+  return best;
+}
+
 AfdPool DrawPool(Random& random) {
   return {.attention_token_s = random.UniformReal(0.1, 4),
           .attention_s = random.UniformReal(0, 200),
