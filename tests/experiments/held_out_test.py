@@ -62,6 +62,16 @@ def write_prompts(path):
                                       length, 16 + heads * length * length / 1e6])
 
 
+def write_conversions(path):
+    """5 us, and 1 us for a million activations, of six widths."""
+    with gzip.open(path, "wt", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["backend", "version", "kernel", "op", "m", "k", "latency_us"])
+        for k in (256, 512, 1024, 2048, 4096, 8192):
+            for m in (1, 16, 256, 4096):
+                out.writerow(["vllm", "0.24.0", "x", "scale_matrix", m, k, 5 + m * k / 1e6])
+
+
 def held_out_table(what, data, out, gpu, *options):
     """Runs the script and returns the rows of its table."""
     subprocess.run([str(SCRIPT), what, str(data), "--gpu", gpu, *options, "--binary", str(BINARY),
@@ -127,6 +137,24 @@ class HeldOutTest(unittest.TestCase):
                 self.assertFalse(kept & {r["num_heads"] for r in rows})
                 asked += [(r["backend"], r["kv_dtype"], r["num_heads"], r["seq_len"]) for r in rows]
             self.assertEqual(len(set(asked)), 60)
+
+    def test_one_fold_of_the_shapes_of_a_newer_operation_is_held_out(self):
+        for folds in ("2", "1000"):  # of 1,000 folds, the first is empty: it gets one shape
+            with self.subTest(folds), tempfile.TemporaryDirectory() as scratch:
+                data, out = pathlib.Path(scratch) / "aic", pathlib.Path(scratch) / "out"
+                (data.parent / "aic2").mkdir()
+                write_conversions(data.parent / "aic2/scale_matrix_b200_sxm.csv.gz")
+                [row] = held_out_table("operations", data, out, "b200_sxm", "--folds", folds)
+                self.assertEqual((row["of"], row["operation"], row["groups"]),
+                                 ("b200", "scale_matrix, vllm", "6"))
+                self.assertLess(float(row["median_pct"]), 10)
+                place = out / "scale_matrix_b200_sxm_0"
+                with (place / "tables/scale_matrix_b200_sxm.csv").open(newline="") as file:
+                    kept = {r["k"] for r in csv.DictReader(file)}
+                with (place / "in.csv").open(newline="") as file:
+                    asked = {r["k"] for r in csv.DictReader(file)}
+                self.assertEqual(len(kept) + len(asked), 6)
+                self.assertTrue(asked and not kept & asked)
 
     def test_nothing_held_out_judges_the_shipped_profile(self):
         with tempfile.TemporaryDirectory() as scratch:
