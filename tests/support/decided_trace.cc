@@ -216,7 +216,7 @@ std::string Decided(const PolicyConfig& policy, const TraceOptions& options,
   EngineConfig config;
   const PolicyTraits traits = TraitsOf(policy);
   config.kv = {options.block_size, options.blocks, options.host_blocks, traits.release_order,
-               traits.KeyTokens(options.block_size)};
+               traits.KeyTokens(options.block_size), options.window_blocks};
   config.plans_per_instant_max = 1;
   Engine engine(config, MakePolicy(policy, config.kv));
   DecidedTrace trace(options, std::move(asked), engine);

@@ -27,6 +27,7 @@ struct TraceOptions {
   std::int32_t block_size = 4;
   std::int32_t blocks = 0;
   std::int32_t host_blocks = 0;
+  std::int32_t window_blocks = 0;
   std::int32_t depth = 1;     // a step returns after this many scheduler calls, its own included
   bool shows_blocks = false;  // renders the blocks of each request in the step, numbered from 1
 };

@@ -229,11 +229,7 @@ GemmRatio GemmCurve::RatioAt(std::int64_t m) const {
 }
 
 Estimate GemmCurve::EstimateFromMemory(std::int64_t m) const {
-  const Estimate estimate = AtLeast((*this)(m), limits_->Gemm(ShapeOf(m), true));
-  const double memory =
-      hardware_.memory_bandwidth_bytes_per_s * fit_.coefficients.bandwidth_fraction;
-  const double least = WeightBytes(shape_) / memory;
-  return {std::max(estimate.seconds, least), estimate.log_sd, estimate.lasting_sd};
+  return AtLeast((*this)(m), limits_->Gemm(ShapeOf(m), true));
 }
 
 BackToBackCalls GemmCurve::calls() const {
