@@ -422,7 +422,8 @@ std::int64_t KvBytesPerToken(const ModelSpec& model, const Parallelism& parallel
            (KvBytesPerTokenAndLayer(model, model, parallelism) + IndexBytesPerToken(model));
   }
   const KvBytes bytes = CachedBytes(model, parallelism, stage);
-  if (bytes.per_token > 0) return bytes.per_token + bytes.index_per_token;
+  const bool keeps_all_elsewhere = CachedBytes(model, {}, 0).per_token > 0;
+  if (bytes.per_token > 0 || keeps_all_elsewhere) return bytes.per_token + bytes.index_per_token;
   std::int64_t windows = 0;
   for (const LayerGroup& kind : StageLayerKinds(model, parallelism, stage)) {
     windows += kind.layers * KvBytesPerTokenAndLayer(model, kind.layer, parallelism);

@@ -21,6 +21,8 @@
 #include "run/deployed_groups.h"
 #include "run/draft_model_spec.h"
 #include "run/own_policy.h"
+#include "sched/policy/sglang_config.h"
+#include "sched/policy/trtllm.h"
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/devices/boundary_profile.h"
@@ -55,6 +57,18 @@ void RequireWindowPool(const SystemConfig& system, const PolicyTraits& traits,
       fmt::format("needs a window pool, which {} has not got; allowed: with memory.rule {} and a "
                   "model that has layers with windows and layers that keep all tokens",
                   system.model_spec.name, traits.memory_rule));
+}
+
+// TensorRT-LLM's window is that of the layers: attention of another one would take another time.
+void RequireModelsWindow(const SystemConfig& system, const PolicyConfig& policy) {
+  const auto* const trtllm = policy.If<TrtllmConfig>();
+  if (trtllm == nullptr || trtllm->max_attention_window == 0) return;
+  const std::int32_t window = sim::WindowBesideAllTokens(system.model_spec);
+  if (window == 0 || trtllm->max_attention_window == window) return;
+  throw InputError(
+      InputError::Kind::kUsage, "policy.trtllm.max_attention_window",
+      fmt::format("is {}, but the layers of {} have windows of {}; allowed: {} or 0",
+                  trtllm->max_attention_window, system.model_spec.name, window, window));
 }
 
 void RequirePools(const SystemConfig& system, const PolicyTraits& traits) {
@@ -211,6 +225,24 @@ void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deploy
   deployment.cost = std::make_shared<sim::DraftCost>(deployment.cost, std::move(proposer));
 }
 
+// SGLang keeps the states of a request in slots, and runs no more requests than have slots. With a
+// tree of prefixes a request counts as three, or as five where steps overlap (SGLang 0.5.23).
+void LimitByStateSlots(const SystemConfig& system, const sim::KvCapacity& capacity,
+                       PolicyConfig& policy) {
+  auto* const sglang = policy.If<SglangConfig>();
+  if (sglang == nullptr || capacity.rule != sim::MemoryRule::kSglang) return;
+  const bool has_states = std::ranges::any_of(
+      system.model_spec.groups,
+      [](const LayerGroup& group) { return group.layer.recurrent.has_value(); });
+  if (!has_states || capacity.sequence_bytes == 0 || system.memory.blocks_override) return;
+  const std::int32_t slots_of_request = !sglang->radix_cache ? 1 : sglang->overlap ? 5 : 3;
+  const std::int64_t slots = capacity.sequences_bytes / capacity.sequence_bytes;
+  const std::int64_t most = std::max<std::int64_t>(1, slots / slots_of_request);
+  if (most < sglang->max_running_requests) {
+    sglang->max_running_requests = static_cast<std::int32_t>(most);
+  }
+}
+
 // Resolves an experiment without replica groups.
 Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   Deployment deployment;
@@ -222,10 +254,13 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   const SystemConfig& system = config.system;
   const std::optional<ModelSpec> draft = DraftShapeOf(config);
   deployment.capacity = PlanCapacity(system, draft ? &*draft : nullptr);
+  LimitByStateSlots(system, deployment.capacity, deployment.config.policy);
+  deployment.traits = TraitsOf(deployment.config);
   RequirePools(system, deployment.traits);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   RequireOneInstance(deployment.traits);
   RequireWindowPool(system, deployment.traits, deployment.capacity);
+  RequireModelsWindow(system, deployment.config.policy);
   RequireOneTable(system, deployment.capacity);
   RequireRoutable(system, deployment.traits);
   RequireCountableBlocks(system, deployment.capacity);

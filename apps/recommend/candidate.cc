@@ -24,6 +24,24 @@ constexpr std::string_view kAnyServer = "vllm-0.33.0";  // to read models and da
 constexpr std::array kServers = {kAnyServer, std::string_view("sglang-0.5.23"),
                                  std::string_view("tgi-3.3.7"), std::string_view("trtllm-1.0.0")};
 
+// The largest values that are tried unless the request has some.
+constexpr std::int64_t kMostSeqs = 1024;
+constexpr std::int64_t kMostTokens = 16384;
+constexpr double kMostMemory = 0.95;
+
+template <class To, class From>
+To LargestOf(const std::vector<From>& given, To usual) {
+  return given.empty() ? usual : static_cast<To>(*std::ranges::max_element(given));
+}
+
+std::string NoReplicaText(const OfferedHardwareConfig& offer) {
+  return fmt::format(
+      "hardware.ffn: {} devices{} hold no replica of the settings; allowed: more, or "
+      "less of tensor_parallel, attention_groups, ffn_devices and replicas",
+      offer.devices,
+      offer.ffn->name.empty() ? "" : fmt::format(" and {} of the pool", offer.ffn->devices));
+}
+
 // The values of the request; without any, the server's default and `usual`.
 template <class To, class From>
 std::vector<std::optional<To>> ValuesOf(const std::vector<From>& given,
@@ -195,12 +213,27 @@ void CandidateSpace::FindFfnLayouts() {
                                .hardware = hardware,
                                .server = ServersOf().front(),
                                .weight_dtype = type};
-        const std::vector<std::uint32_t>& limits = request_.settings.max_num_seqs;
-        if (!limits.empty()) base.max_num_seqs = *std::ranges::max_element(limits);
+        const OpenSettingsConfig& open = request_.settings;
+        if (!FieldOf(base.server, ServerSetting::kMaxNumSeqs).empty()) {
+          base.max_num_seqs = LargestOf(open.max_num_seqs, kMostSeqs);
+        }
+        base.token_budget = LargestOf(open.token_budget, kMostTokens);
+        base.gpu_memory_utilization = LargestOf(open.gpu_memory_utilization, kMostMemory);
         ffn_layouts_.push_back({model, hardware, type, SearchFfnLayouts(base, lengths, costs)});
       }
     }
   }
+  RequireFfnLayouts();
+}
+
+// Refuses a request of which no offer has room.
+void CandidateSpace::RequireFfnLayouts() const {
+  const auto has_ffn = [](const OfferedHardwareConfig& one) { return one.ffn.has_value(); };
+  const auto has_none = [](const FfnLayoutsOf& one) { return one.layouts.empty(); };
+  if (!std::ranges::all_of(request_.hardware, has_ffn)) return;
+  if (!std::ranges::all_of(ffn_layouts_, has_none)) return;
+  throw InputError(InputError::Kind::kUsage, request_.source,
+                   NoReplicaText(request_.hardware.front()));
 }
 
 std::vector<Layout> CandidateSpace::SearchFfnLayouts(CandidateSettings base,
@@ -224,14 +257,7 @@ std::vector<Layout> CandidateSpace::SearchFfnLayouts(CandidateSettings base,
     base.layout = layout;
     return Make(base, costs);
   };
-  std::vector<Layout> layouts = FfnLayouts(request_, offer, choices, lengths, make);
-  if (!layouts.empty()) return layouts;
-  throw InputError(
-      InputError::Kind::kUsage, request_.source,
-      fmt::format("hardware.ffn: {} devices{} hold no replica of the settings; allowed: more, or "
-                  "less of tensor_parallel, attention_groups, ffn_devices and replicas",
-                  offer.devices,
-                  shares ? "" : fmt::format(" and {} of the pool", offer.ffn->devices)));
+  return FfnLayouts(request_, offer, choices, lengths, make);
 }
 
 std::vector<Layout> CandidateSpace::LayoutsFor(const CandidateSettings& base) const {
@@ -415,10 +441,10 @@ void CandidateSpace::AddGridOf(const CandidateSettings& base,
   const auto has = [&](ServerSetting setting) { return !FieldOf(base.server, setting).empty(); };
   std::vector<CandidateSettings> part = {base};
   if (has(ServerSetting::kMaxNumSeqs)) {
-    Multiply(part, ValuesOf<std::int64_t>(open.max_num_seqs, {64, 256, 1024}),
+    Multiply(part, ValuesOf<std::int64_t>(open.max_num_seqs, {64, 256, kMostSeqs}),
              &CandidateSettings::max_num_seqs);
   }
-  Multiply(part, ValuesOf<std::int64_t>(open.token_budget, {512, 2048, 8192, 16384}),
+  Multiply(part, ValuesOf<std::int64_t>(open.token_budget, {512, 2048, 8192, kMostTokens}),
            &CandidateSettings::token_budget);
   if (has(ServerSetting::kMaxBatchTotalTokens)) {
     Multiply(part, ValuesOf<std::int64_t>(open.max_batch_total_tokens, {}),
@@ -436,7 +462,7 @@ void CandidateSpace::AddGridOf(const CandidateSettings& base,
     Multiply(part, ValuesOf<std::string>(open.context_chunking_policy, {"FIRST_COME_FIRST_SERVED"}),
              &CandidateSettings::context_chunking_policy);
   }
-  Multiply(part, ValuesOf<double>(open.gpu_memory_utilization, {0.95}),
+  Multiply(part, ValuesOf<double>(open.gpu_memory_utilization, {kMostMemory}),
            &CandidateSettings::gpu_memory_utilization);
   grid.insert(grid.end(), part.begin(), part.end());
 }
@@ -491,6 +517,14 @@ Candidate CandidateSpace::Make(const CandidateSettings& choice, CostCache& costs
 std::vector<Candidate> CandidateSpace::All(CostCache& costs,
                                            std::vector<RejectedSettings>& rejected) const {
   std::vector<Candidate> candidates;
+  for (const FfnLayoutsOf& one : ffn_layouts_) {
+    if (!one.layouts.empty()) continue;
+    rejected.push_back({{.model = one.model,
+                         .hardware = one.hardware,
+                         .server = ServersOf().front(),
+                         .weight_dtype = one.weight_dtype},
+                        NoReplicaText(request_.hardware[one.hardware])});
+  }
   for (const CandidateSettings& choice : Grid()) {
     try {
       Candidate candidate = Make(choice, costs);

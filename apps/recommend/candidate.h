@@ -82,6 +82,7 @@ class CandidateSpace {
 
  private:
   void RequireKnownSettings() const;
+  void RequireFfnLayouts() const;
   // Tokens of the longest request that a server takes. nullopt before the models are read.
   [[nodiscard]] std::optional<std::int64_t> ContextTokensOf(std::size_t model) const;
   // Adds `whole` with each number of prefilling replicas that is to be tried.

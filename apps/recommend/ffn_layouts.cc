@@ -256,7 +256,7 @@ void LayoutSearch::Fill(const Layout& base, std::int32_t most) {
     const double value = ValueOf(layout);
     if (!best.layout.ffn || value > best.value) best = {layout, value};
   }
-  ranked_.push_back(best);
+  if (best.layout.ffn) ranked_.push_back(best);  // else no number of groups has a replica
 }
 
 void LayoutSearch::AddAllOf(const Layout& base) {

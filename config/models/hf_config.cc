@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <system_error>
@@ -309,22 +310,26 @@ ModelConfig ReadFamily(const ConfigFields& config, const ConfigFields& outer) {
   return model;
 }
 
-// Python writes numbers that JSON does not have. They become 0, at the same places.
+// Python writes numbers that JSON does not have, in limits that no reader uses. They become 0, at
+// the same places: a field that must be positive is refused.
 std::string WithoutInfinities(std::string_view text) {
   std::string plain(text);
   bool quoted = false;
+  char before = ':';  // the latest character that is no space
   for (std::size_t i = 0; i < plain.size(); ++i) {
-    if (quoted && plain[i] == '\\') {
+    const char here = plain[i];
+    if (quoted && here == '\\') {
       ++i;
-    } else if (plain[i] == '"') {
+    } else if (here == '"') {
       quoted = !quoted;
-    } else if (!quoted) {
+    } else if (!quoted && (before == ':' || before == ',' || before == '[')) {
       for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
         if (!std::string_view(plain).substr(i).starts_with(word)) continue;
         plain.replace(i, word.size(), word.size(), ' ');
         plain[i] = '0';
       }
     }
+    if (!std::isspace(static_cast<unsigned char>(here))) before = here;
   }
   return plain;
 }

@@ -24,12 +24,18 @@ void RequireOff(LayeredFields& fields, const char* field) {
   if (fields.Flag(field, false)) fields.Refuse(fmt::format("{} is true, must be false", field));
 }
 
-// The first of the names that the file has, else the first one.
+// The first of the names that the file has, else the first one. Refuses other names with another
+// value.
 const char* NameOf(LayeredFields& fields, std::initializer_list<const char*> names) {
   fields.Know(names);
-  const auto* const found =
-      std::ranges::find_if(names, [&](const char* name) { return fields.Has(name); });
-  return found == names.end() ? *names.begin() : *found;
+  const char* found = nullptr;
+  for (const char* const name : names) {
+    const json* const value = fields.Find(name);
+    if (value == nullptr) continue;
+    if (found == nullptr) found = name;
+    if (*value != *fields.Find(found)) fields.Refuse(fmt::format("{} is not {}", name, found));
+  }
+  return found == nullptr ? *names.begin() : found;
 }
 
 ModelSpec ReadErnieMoe(LayeredFields& fields) {

@@ -120,6 +120,8 @@ void ApplyRule(const MemoryConfig& config, double utilization, KvCapacity& c) {
       c.kv_bytes = share - resident - static_cast<std::int64_t>(kMiiReserveBytes);
       break;
     case MemoryRule::kTgi: {
+      c.kv_bytes = share - peak;
+      if (c.block_bytes == 0) break;  // a stage without cached layers
       const std::int64_t dummy_blocks =
           (config.max_step_tokens + config.block_size - 1) / config.block_size;
       const std::int64_t dummy = dummy_blocks * c.block_bytes;
@@ -183,8 +185,7 @@ std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, con
     blocks = static_cast<std::int64_t>(static_cast<double>(c.kv_bytes) /
                                        (static_cast<double>(c.block_bytes) + page_bytes));
   }
-  const bool limited = config.rule == MemoryRule::kTrtLlm && c.window_block_bytes == 0;
-  if (limited && config.max_cache_tokens) {
+  if (config.rule == MemoryRule::kTrtLlm && config.max_cache_tokens) {
     blocks = std::min(blocks, *config.max_cache_tokens / c.block_size);
   }
   if (config.rule == MemoryRule::kOrca && blocks < *config.max_cache_tokens / c.block_size) {
@@ -252,7 +253,9 @@ std::int32_t CountWindowBlocks(const ModelSpec& model, const MemoryConfig& confi
                                const KvCapacity& c) {
   if (c.window_block_bytes == 0) return 0;
   std::int64_t blocks = 0;
-  if (HasEqualPools(config)) {
+  if (c.block_bytes == 0) {  // a stage of windows alone
+    blocks = std::max<std::int64_t>(0, c.kv_bytes) / c.window_block_bytes;
+  } else if (HasEqualPools(config)) {
     const std::int64_t bytes = config.blocks_override ? c.blocks * c.block_bytes : c.kv_bytes / 2;
     blocks = bytes / c.window_block_bytes;
   } else {
@@ -276,9 +279,11 @@ void SetSequencesAside(const ModelSpec& model, const Parallelism& parallelism,
                        const MemoryConfig& config, const KvBytes& windows, KvCapacity& c) {
   if (model.groups.empty()) return;
   c.sequence_bytes = CachedBytes(model, parallelism, c.stage).per_sequence - windows.per_sequence;
-  const double room = kStateShareMost * static_cast<double>(std::max<std::int64_t>(0, c.kv_bytes));
-  c.sequences_bytes =
-      std::min(config.max_sequences * c.sequence_bytes, static_cast<std::int64_t>(room));
+  const auto room = static_cast<std::int64_t>(
+      kStateShareMost * static_cast<double>(std::max<std::int64_t>(0, c.kv_bytes)));
+  // SGLang's tree keeps states of prefixes, too: they get all that states may take.
+  const bool keeps_states = config.rule == MemoryRule::kSglang && config.caches_prefixes;
+  c.sequences_bytes = keeps_states ? room : std::min(config.max_sequences * c.sequence_bytes, room);
   c.kv_bytes -= c.sequences_bytes;
 }
 
@@ -389,7 +394,8 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
   c.window_blocks = CountWindowBlocks(model, config, c);
   c.usable_blocks = c.blocks - (config.rule == MemoryRule::kVllmV1 ? 1 : 0);
   if (SwapsToHost(config.rule)) {
-    const std::int64_t host_blocks = config.swap_bytes / c.block_bytes;
+    const std::int64_t host_blocks =
+        c.block_bytes == 0 ? kKvBlocksMax : config.swap_bytes / c.block_bytes;
     RequireFewEnough(model, host_blocks, " on the host (swap_bytes)");
     c.host_blocks = static_cast<std::int32_t>(host_blocks);
   }
@@ -472,6 +478,11 @@ KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
                           const ModelSpec* draft) {
   Validate(model, parallelism);
   ValidateConfig(config);
+  if (config.max_cache_tokens && HasEqualPools(config)) {
+    Refuse(
+        "max_cache_tokens has no effect with policy.trtllm.max_attention_window; allowed: one of "
+        "the two");
+  }
   const bool is_ship = config.rule == MemoryRule::kShip;
   if (!parallelism.is_uniform() && !is_ship) {
     Refuse(
@@ -484,12 +495,15 @@ KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
   }
   KvCapacity least = PlanStage(model, hardware, parallelism, 0, config, draft);
   std::int32_t host_blocks = least.host_blocks;
+  std::int32_t pages = least.window_blocks;  // 0: no stage has a window pool so far
   for (std::int32_t stage = 1; stage < parallelism.pipeline; ++stage) {
     const KvCapacity c = PlanStage(model, hardware, parallelism, stage, config, draft);
     host_blocks = std::min(host_blocks, c.host_blocks);
+    if (pages == 0 || (c.window_blocks > 0 && c.window_blocks < pages)) pages = c.window_blocks;
     if (c.blocks < least.blocks) least = c;
   }
   least.host_blocks = host_blocks;
+  least.window_blocks = pages;
   if (ChecksLongestRequest(config.rule) && least.usable_blocks < least.blocks_per_request) {
     const char* const null_block =
         least.usable_blocks < least.blocks ? ", one of which is vLLM's null block" : "";

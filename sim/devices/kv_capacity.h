@@ -147,8 +147,8 @@ std::int32_t WindowBesideAllTokens(const ModelSpec& model);
 // to kStateShareMost of what is left beside the weights. Servers share this memory with the blocks.
 // SGLang's windows have a pool of window_pool_ratio x the tokens of the blocks instead, so that
 // both pools together take what is left (SGLang 0.5.23, pool configurator of hybrid models).
-// TensorRT-LLM divides it equally by windows if max_attention_window is given. With it otherwise,
-// and with all rules but kVllmV1 and kShip, windows and chunks keep all tokens, in the blocks.
+// TensorRT-LLM divides it equally between both pools if max_attention_window is given. Without it,
+// and with all rules but kVllmV1, kSglang and kShip, windows and chunks keep all tokens in blocks.
 constexpr double kStateShareMost = 0.9 / 1.9;
 
 // Throws InputError (usage) with the numbers if the model does not fit, no block is left, a request

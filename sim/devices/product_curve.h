@@ -2,7 +2,7 @@
 //
 // Weights come from memory, since those of a model do not fit into L2. Measurements repeat one
 // product: on an L40S, whose L2 has 96 MB, 20 to 30 % of products of few rows took less time than
-// their weights take from memory. None did on A100, H100 and H200.
+// their weights take from memory. No rows of A100, H100 and H200 do.
 //
 // Isolated products get faster with more rows at some sizes, and interpolation widens such a bump;
 // steps do not show it, since libraries pad to the faster tile. So a product costs at most what one

@@ -138,6 +138,35 @@ TEST(KvCapacityTest, WindowsAndChunksKeepAllTokensWithoutAPoolOfTheirOwn) {
   EXPECT_EQ(token_bytes(MemoryRule::kVllmV0, "gemma-3-27b"), 62 * 8'192);
 }
 
+// Gemma 3 27B in 31 stages of two layers, most of them with windows alone, and 1 GB of cache each.
+// In one pool, a stage has 16,384 bytes a token. With SGLang's ratio of 0.8, stages of both kinds
+// have 8,192 x 1.8 bytes a token of all tokens; stages of windows have 16,384 a token of windows.
+TEST(KvCapacityTest, StagesOfWindowsAloneHaveNoBlocksOfAllTokens) {
+  const ModelSpec model = ModelPreset("gemma-3-27b");
+  MemoryConfig config{.rule = MemoryRule::kTrtLlm, .max_model_length = 8192};
+  config.kv_bytes_override = 1'000'000'000;
+  const auto plan = [&] {
+    return PlanKvCapacity(model, IdealHardware(), {.pipeline = 31}, config);
+  };
+  EXPECT_EQ(plan().blocks, 1'000'000'000 / (16 * 16'384));
+  config.rule = MemoryRule::kSglang;
+  config.window_pool_ratio = 0.8;
+  EXPECT_EQ(plan().blocks, 4'238);         // 1e9 / (16 x 14,745.6)
+  EXPECT_EQ(plan().window_blocks, 3'390);  // 0.8 x 4,238; the others have 3,814
+}
+
+// Layers without attention cache nothing: 9 stages, one of which has no other layers.
+TEST(KvCapacityTest, StagesThatCacheNothingDoNotDecide) {
+  for (const MemoryRule rule : {MemoryRule::kVllmV0, MemoryRule::kTgi}) {
+    MemoryConfig config = Example(rule);
+    config.max_model_length = 8192;
+    const KvCapacity c = PlanKvCapacity(ModelPreset("llama-3.1-nemotron-ultra-253b"),
+                                        IdealHardware(), {.tensor = 8, .pipeline = 9}, config);
+    EXPECT_GT(c.block_bytes, 0);
+    EXPECT_LT(c.blocks, 1'000'000);
+  }
+}
+
 // TensorRT-LLM with max_attention_window: half of 10 GB for each pool, of 18 layers x 2,048 bytes x
 // 32 tokens a block.
 TEST(KvCapacityTest, TensorRtLlmDividesItsMemoryEquallyByWindows) {
@@ -151,6 +180,10 @@ TEST(KvCapacityTest, TensorRtLlmDividesItsMemoryEquallyByWindows) {
   config.blocks_override = 100;
   c = PlanKvCapacity(ModelPreset("gpt-oss-120b"), IdealHardware(), {}, config);
   EXPECT_EQ(c.window_blocks, 100);
+  config.max_cache_tokens = 4000;
+  EXPECT_THAT([&] { PlanKvCapacity(ModelPreset("gpt-oss-120b"), IdealHardware(), {}, config); },
+              ThrowsMessage<InputError>(HasSubstr("max_cache_tokens has no effect")));
+  config.max_cache_tokens.reset();
   config.blocks_override = 5;  // 160 tokens: a window of 128 and a block
   EXPECT_THAT([&] { PlanKvCapacity(ModelPreset("gpt-oss-120b"), IdealHardware(), {}, config); },
               ThrowsMessage<InputError>(HasSubstr("a window pool of 160 tokens")));

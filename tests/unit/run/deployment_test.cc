@@ -1,0 +1,67 @@
+// What a deployment resolves from its model: slots of states, window pools.
+#include "run/deployment.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "config/experiment_config.h"
+#include "core/input_error.h"
+#include "sched/policy/sglang_config.h"
+
+namespace twin::run {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+Deployment WithPolicy(const std::string& model, const std::string& policy) {
+  const std::string text = fmt::format(
+      R"(workload {{ requests: 1 arrivals {{ kind: burst }}
+         shape {{ prompt {{ kind: fixed value: 10 }} output {{ kind: fixed value: 10 }} }} }}
+      policy {{ {} }}
+      system {{ model: "{}" hardware: "b200"
+               memory {{ kv_bytes_override: 10000000000 }} }}
+      cost {{ profile {{}} }})",
+      policy, model);
+  return Resolve(ParseExperiment(text, "e", "/"));
+}
+
+// Of Qwen3-Next-80B-A3B on SGLang with 10 GB of cache.
+std::int32_t MostRunning(const std::string& settings) {
+  const Deployment deployment =
+      WithPolicy("qwen3-next-80b-a3b", fmt::format("sglang {{ {} }}", settings));
+  return deployment.config.policy.If<SglangConfig>()->max_running_requests;
+}
+
+// A state of 77,266,944 bytes; 0.9 / 1.9 of 10 GB hold 61 of them.
+TEST(StateSlotsTest, PrefixesTakeSlotsToo) {
+  EXPECT_EQ(MostRunning(""), 61 / 5);
+  EXPECT_EQ(MostRunning("overlap: false"), 61 / 3);
+  EXPECT_EQ(MostRunning("radix_cache: false"), 61);
+}
+
+TEST(StateSlotsTest, FewRequestsKeepTheirLimit) {
+  EXPECT_EQ(MostRunning("max_running_requests: 7"), 7);
+  EXPECT_EQ(MostRunning("max_running_requests: 60 radix_cache: false"), 60);
+}
+
+// Gemma 3 27B: 52 layers with windows of 1,024 and 10 that keep all tokens, 8,192 bytes each; 5 GB
+// for each pool of blocks of 16 tokens.
+TEST(WindowPoolTest, TensorRtLlmHasOneOfTheModelsWindow) {
+  const Deployment deployment = WithPolicy("gemma-3-27b", "trtllm { max_attention_window: 1024 }");
+  EXPECT_EQ(deployment.engine.kv.blocks, 5'000'000'000 / (10 * 8'192 * 16));
+  EXPECT_EQ(deployment.engine.kv.window_blocks, 5'000'000'000 / (52 * 8'192 * 16));
+  EXPECT_THAT(
+      [] { WithPolicy("gemma-3-27b", "trtllm { max_attention_window: 512 }"); },
+      ThrowsMessage<InputError>(HasSubstr(
+          "is 512, but the layers of gemma-3-27b have windows of 1024; allowed: 1024 or 0")));
+  EXPECT_THAT([] { WithPolicy("llama-3.1-8b", "trtllm { max_attention_window: 512 }"); },
+              ThrowsMessage<InputError>(HasSubstr("needs a window pool")));
+}
+
+}  // namespace
+}  // namespace twin::run
