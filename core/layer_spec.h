@@ -67,8 +67,8 @@ struct RecurrentSpec {
   std::int32_t convolution = 4;  // taps; 0 = no convolution
   bool full_rank_gate = false;   // kKimiDelta: the output gate is one matrix
   bool full_rank_decay = false;  // kKimiDelta: so is the product that gives the decay
-  // Of a number of the state; the convolution's have 2. 0: config.json does not say: 4, but in vLLM
-  // 2, as the model's activations have.
+  // Bytes of a number of the state; the convolution's have 2. 0: config.json names no format: 4,
+  // but 2 in vLLM's KV groups, which keep the format of the activations.
   std::int32_t state_value_bytes = 4;
 
   bool operator==(const RecurrentSpec&) const = default;

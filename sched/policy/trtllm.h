@@ -149,7 +149,7 @@ class TrtllmPolicy final : public Policy {
   [[nodiscard]] std::int32_t BlocksAtEnd(const KvPool& pool, const Sequence& s) const;
   // Blocks that the next step of the request adds.
   [[nodiscard]] std::int32_t BlocksOfNextStep(const KvPool& pool, const Sequence& s) const;
-  // What a request takes that grows from `held` to `blocks` blocks.
+  // Room for a request that grows from `held` to `blocks` blocks.
   [[nodiscard]] Room Growth(std::int32_t held, std::int32_t blocks) const;
   [[nodiscard]] Room Free(const StepBuilder& step) const;
   // The offered drafts for which the next step of the decode has slots.
