@@ -215,8 +215,12 @@ std::string Decided(const PolicyConfig& policy, const TraceOptions& options,
                     std::vector<Asked> asked) {
   EngineConfig config;
   const PolicyTraits traits = TraitsOf(policy);
-  config.kv = {options.block_size, options.blocks, options.host_blocks, traits.release_order,
-               traits.KeyTokens(options.block_size), options.window_blocks};
+  config.kv = {options.block_size,
+               options.blocks,
+               options.host_blocks,
+               traits.release_order,
+               traits.KeyTokens(options.block_size),
+               options.window_blocks};
   config.plans_per_instant_max = 1;
   Engine engine(config, MakePolicy(policy, config.kv));
   DecidedTrace trace(options, std::move(asked), engine);
