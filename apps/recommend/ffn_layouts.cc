@@ -77,6 +77,7 @@ class LayoutSearch {
         choices_(choices),
         context_(lengths.mean_prompt_tokens + lengths.mean_output_tokens / 2),
         output_tokens_(lengths.mean_output_tokens),
+        requests_per_s_(lengths.requests_per_s),
         make_(make) {}
 
   std::vector<Layout> Find();
@@ -114,6 +115,7 @@ class LayoutSearch {
   const FfnChoices& choices_;
   double context_;  // tokens that a request holds, mean
   double output_tokens_;
+  double requests_per_s_;
   const LayoutMaker& make_;
   std::vector<Ranked> ranked_;
 };
@@ -150,7 +152,7 @@ std::int64_t LayoutSearch::RequestsAtLoad(const Candidate& candidate, std::int64
   std::int64_t requests = 1;
   for (;;) {
     const double step_s = StepSeconds(deployment, DecodesOf(requests, context_));
-    const std::int64_t more = rounded(arrivals.rate / replicas * output_tokens_ * step_s);
+    const std::int64_t more = rounded(requests_per_s_ / replicas * output_tokens_ * step_s);
     if (more <= requests) return requests;
     requests = more;
   }

@@ -15,6 +15,8 @@ LongestRequest LongestRequestOf(WorkloadConfig workload, std::uint64_t seed) {
   if (!workload.trace) workload.requests = kDrawn;
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(workload, seed);
   LongestRequest longest;
+  TimePoint first{};
+  TimePoint last{};
   while (const TracedRequest* next = source->Peek()) {
     const TimePoint arrival = next->arrival;
     const std::int32_t output = next->output_tokens;
@@ -23,12 +25,15 @@ LongestRequest LongestRequestOf(WorkloadConfig workload, std::uint64_t seed) {
     longest.mean_prompt_tokens += next->prompt_tokens;
     longest.mean_output_tokens += output;
     source->Take();
+    if (longest.requests == 0) first = arrival;
+    last = arrival;
     const auto id = static_cast<RequestId>(longest.requests++);
     if (source->reacts()) source->OnDone(id, arrival, output);
   }
   const double requests = static_cast<double>(std::max<std::int64_t>(longest.requests, 1));
   longest.mean_prompt_tokens /= requests;
   longest.mean_output_tokens /= requests;
+  if (last > first) longest.requests_per_s = (requests - 1) / Seconds(last - first);
   return longest;
 }
 

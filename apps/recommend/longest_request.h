@@ -12,6 +12,7 @@ struct LongestRequest {
   std::int64_t requests = 0;  // that were looked at
   double mean_prompt_tokens = 0;
   double mean_output_tokens = 0;
+  double requests_per_s = 0;  // between the first and the last arrival; 0 = all at once
 };
 
 // Looks at all requests of a trace, or at the first 100,000 of a load that is drawn; answers arrive

@@ -115,6 +115,14 @@ TEST(LongestRequestTest, TurnsAreAsLongAsTheirConversation) {
   EXPECT_EQ(longest.requests, 100'000);
 }
 
+TEST(LongestRequestTest, KnowsHowManyRequestsArriveInASecond) {
+  WorkloadConfig workload;
+  workload.arrivals = {.kind = ArrivalConfig::Kind::kConstant, .rate = 4};
+  workload.shape.prompt = {.kind = IntegerDistribution::Kind::kFixed, .value = 200};
+  workload.shape.output = {.kind = IntegerDistribution::Kind::kFixed, .value = 50};
+  EXPECT_NEAR(LongestRequestOf(workload, 1).requests_per_s, 4, 1e-6);
+}
+
 TEST(PlausibleLimitTest, IsTheNextOfUsualLengths) {
   for (const auto& [tokens, limit] :
        std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 256},
