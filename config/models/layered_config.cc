@@ -39,8 +39,7 @@ bool HasMtpModule(LayeredFields& fields) {
   return fields.Or("num_nextn_predict_layers", 0) > 0 || fields.Or("mtp_num_hidden_layers", 0) > 0;
 }
 
-// The module's layer is as the model's last one; one that reuses an index owns its own. A reader
-// may know better, and an MLP alone is no module.
+// The module's layer is as the model's last one; one that reuses an index owns its own.
 LayerSpec MtpLayerOf(const ModelSpec& model) {
   LayerSpec layer = model.groups.empty() ? LayerSpec(model) : model.groups.back().layer;
   if (layer.latent) layer.latent->reuses_index = false;
@@ -77,6 +76,7 @@ ModelSpec ReadLayeredModel(const ConfigFields& config, const ConfigFields& outer
   fields.RefuseUnknown();
   if (HasMtpModule(fields) && !model.mtp_layer) {
     const LayerSpec layer = MtpLayerOf(model);
+    // A last layer without attention and state says nothing of the module.
     if (layer.query_heads > 0 || layer.recurrent) model.mtp_layer = layer;
   }
   const bool tied = outer.Flag("tie_word_embeddings", reader.tied_embeddings);

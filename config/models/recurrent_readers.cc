@@ -14,7 +14,8 @@ namespace {
 // Bytes of a number of a state in the format that the field names; 0 without the field.
 std::int32_t ReadStateBytes(LayeredFields& fields, const char* field) {
   const std::string format = fields.Text(field, "");
-  if (format.empty() || format == "float32") return format.empty() ? 0 : 4;
+  if (format.empty()) return 0;
+  if (format == "float32") return 4;
   if (format == "bfloat16" || format == "float16") return 2;
   fields.Refuse(
       fmt::format("{} is {}, must be float32, bfloat16 or float16", field, Printable(format)));

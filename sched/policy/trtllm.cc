@@ -85,12 +85,13 @@ std::optional<DecodeLimits> TrtllmPolicy::DecodeStreakLimits() const {
   if (config_.speculation.on() || holds_ || !waiting_.OrderIsFixedWhileDecoding()) {
     return std::nullopt;
   }
+  // DecodeLimits knows of no pages, which MAX_UTILIZATION counts for the next step alone.
+  const bool counts_next_step =
+      config_.capacity_scheduler_policy == TrtllmConfig::Capacity::kMaxUtilization;
+  if (pages_ > 0 && counts_next_step) return std::nullopt;
   // A waiting request that did not fit found too few blocks, and there will be no more: a decode
   // takes only blocks that were counted before. One that fits and has no tokens must fit again, or
   // MAX_UTILIZATION pauses a request after it.
-  const bool counted_to_the_end =
-      config_.capacity_scheduler_policy != TrtllmConfig::Capacity::kMaxUtilization;
-  if (pages_ > 0 && !counted_to_the_end) return std::nullopt;
   return DecodeLimits{.free_blocks_min = blocks_of_waiting_, .after_ends = true};
 }
 

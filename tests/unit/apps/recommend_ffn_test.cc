@@ -71,7 +71,7 @@ set: ["cost.roofline.host_s=0", "system.memory.kv_bytes_override={:.0f}",
          more;
 }
 
-// The same devices in the terms of the closed form.
+// Converts the devices to the terms of the closed form.
 sim::AfdPool PoolOf(const Sheets& sheets) {
   return {.attention_token_s = kContext * 4096 / (8.39e12 * sheets.fraction),
           .attention_s = 4096.0 * (2 * 4096 + 2 * 1024) * 2 / 8.39e12,

@@ -130,7 +130,7 @@ TEST(LayeredPresetsTest, PresetsHaveThePublishedNumbersOfParametersAndCachedByte
   }
 }
 
-// Of its 162 blocks, 64 have attention and 81 have no attention and no MLP.
+// Nemotron-Ultra has 162 blocks: 64 with attention, 81 without attention and MLP.
 TEST(LayeredPresetsTest, BlocksThatReturnTheirInputAreLayersWithoutNumbers) {
   const ModelSpec model = ModelPreset("llama-3.1-nemotron-ultra-253b");
   EXPECT_EQ(model.layers, 162);

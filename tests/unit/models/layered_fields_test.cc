@@ -1,4 +1,4 @@
-// What files of layers that differ may say, and what is refused of them.
+// Fields of files whose layers differ: those that are read, and those that are refused.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a deployment resolves from its model: slots of states, window pools.
+// A deployment resolves slots of states and window pools from its model.
 #include "run/deployment.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ using ::testing::ThrowsMessage;
 
 Deployment WithPolicy(const std::string& model, const std::string& policy) {
   const std::string text = fmt::format(
-      R"(workload {{ requests: 1 arrivals {{ kind: burst }}
+      R"(workload {{ requests: 1 arrivals {{ kind: all_at_once }}
          shape {{ prompt {{ kind: fixed value: 10 }} output {{ kind: fixed value: 10 }} }} }}
       policy {{ {} }}
       system {{ model: "{}" hardware: "b200"
@@ -30,7 +30,7 @@ Deployment WithPolicy(const std::string& model, const std::string& policy) {
   return Resolve(ParseExperiment(text, "e", "/"));
 }
 
-// Of Qwen3-Next-80B-A3B on SGLang with 10 GB of cache.
+// Requests that SGLang runs of Qwen3-Next-80B-A3B with 10 GB of cache.
 std::int32_t MostRunning(const std::string& settings) {
   const Deployment deployment =
       WithPolicy("qwen3-next-80b-a3b", fmt::format("sglang {{ {} }}", settings));
@@ -51,7 +51,7 @@ TEST(StateSlotsTest, FewRequestsKeepTheirLimit) {
 
 // Gemma 3 27B: 52 layers with windows of 1,024 and 10 that keep all tokens, 8,192 bytes each; 5 GB
 // for each pool of blocks of 16 tokens.
-TEST(WindowPoolTest, TensorRtLlmHasOneOfTheModelsWindow) {
+TEST(DeploymentWindowPoolTest, TensorRtLlmHasOneOfTheModelsWindow) {
   const Deployment deployment = WithPolicy("gemma-3-27b", "trtllm { max_attention_window: 1024 }");
   EXPECT_EQ(deployment.engine.kv.blocks, 5'000'000'000 / (10 * 8'192 * 16));
   EXPECT_EQ(deployment.engine.kv.window_blocks, 5'000'000'000 / (52 * 8'192 * 16));
