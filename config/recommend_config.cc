@@ -118,7 +118,8 @@ void ValidateRecommendation(const RecommendConfig& config) {
   for (const std::string& type : config.settings.weight_dtype) {
     if (ParseDType(type)) continue;
     RefuseRequest(source, fmt::format("settings.weight_dtype: no value \"{}\"; allowed: fp32, "
-                                      "bf16, fp16, fp8, int8",
+                                      "bf16, fp16, fp8, int8, int4, fp8_block, "
+                                      "int4_group_32, mxfp4, nvfp4",
                                       type));
   }
   RequireWords(source, "schedule_policy", config.settings.schedule_policy, {"fcfs", "lpm", "lof"});

@@ -164,20 +164,15 @@ bool HasRecurrence(const ModelSpec& model) {
 
 // Scales of blocks, but of Llama's checkpoints, which have one for a matrix.
 void StoreInFp8(ModelSpec& model) {
-  model.formats = {};
-  model.weight_dtype = model.name.starts_with("llama") ? DType::kFp8 : DType::kFp8Block;
+  StoreWeightsAs(model.name.starts_with("llama") ? DType::kFp8 : DType::kFp8Block, model);
 }
 
 // As NVIDIA's ModelOpt stores them: all of a dense model; the MLPs of a mixture, and beside
 // recurrent layers its attention and experts.
 void StoreInNvfp4(ModelSpec& model) {
-  model.formats = {};
   model.kv_dtype = DType::kFp8;
-  if (MostExperts(model) == 0) {
-    model.weight_dtype = DType::kNvfp4;
-    return;
-  }
-  model.weight_dtype = DType::kBf16;
+  if (MostExperts(model) == 0) return StoreWeightsAs(DType::kNvfp4, model);
+  StoreWeightsAs(DType::kBf16, model);
   model.formats.experts = DType::kNvfp4;
   if (HasRecurrence(model)) {
     model.formats.attention = DType::kNvfp4;
@@ -187,13 +182,9 @@ void StoreInNvfp4(ModelSpec& model) {
 }
 
 void StoreExpertsOrAll(ModelSpec& model, DType experts, DType all) {
-  model.formats = {};
-  if (MostExperts(model) > 0) {
-    model.weight_dtype = DType::kBf16;
-    model.formats.experts = experts;
-  } else {
-    model.weight_dtype = all;
-  }
+  const bool mixes = MostExperts(model) > 0;
+  StoreWeightsAs(mixes ? DType::kBf16 : all, model);
+  if (mixes) model.formats.experts = experts;
 }
 
 struct FormatSuffix {
@@ -211,6 +202,11 @@ constexpr std::array kFormatSuffixes = {
 };
 
 }  // namespace
+
+void StoreWeightsAs(DType format, ModelSpec& model) {
+  model.weight_dtype = format;
+  model.formats = {};
+}
 
 std::optional<ModelSpec> FindModel(std::string_view name) {
   std::string lower(name);

@@ -19,6 +19,9 @@ std::optional<ModelSpec> FindModel(std::string_view name);
 // model that a ModelSpec cannot describe, with the reason.
 ModelSpec ModelPreset(std::string_view name);
 
+// Stores the weights of all parts in one format.
+void StoreWeightsAs(DType format, ModelSpec& model);
+
 // Why a ModelSpec cannot describe a public model that people ask for, by its name with or without
 // the organisation; empty for any other name.
 std::string_view WhyNotDescribed(std::string_view name);

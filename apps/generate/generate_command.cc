@@ -17,6 +17,7 @@
 #include "core/files/output_file.h"
 #include "core/hash.h"
 #include "core/input_error.h"
+#include "core/model_names.h"
 #include "exec/comm/agreement.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/comm/thread_ranks.h"
@@ -96,7 +97,7 @@ std::int64_t BlocksAtLeast(const GenerateArguments& arguments, const ModelSpec& 
 // whole.
 void RequireRoomFor(const GenerateArguments& arguments, ModelSpec model,
                     const std::vector<exec::Generation>& generations, double share) {
-  model.weight_dtype = WeightDTypeOf(arguments);
+  StoreWeightsAs(WeightDTypeOf(arguments), model);
   model.kv_dtype = KvDTypeOf(arguments);
   const std::int64_t blocks = arguments.kv_blocks > 0
                                   ? std::int64_t{arguments.kv_blocks}

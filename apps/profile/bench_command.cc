@@ -13,6 +13,7 @@
 #include "apps/measured_model_options.h"
 #include "apps/terminal_control.h"
 #include "core/input_error.h"
+#include "core/model_names.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
 #include "exec/cuda/probe.h"
@@ -236,7 +237,7 @@ exec::SyntheticStepsConfig StepsConfigOf(const BenchArguments& arguments, DType 
 
 void RequireRoomFor(const BenchArguments& arguments, ModelSpec model, DType dtype) {
   const exec::SyntheticStepsConfig steps = StepsConfigOf(arguments, dtype);
-  model.weight_dtype = dtype;
+  StoreWeightsAs(dtype, model);
   model.kv_dtype = steps.kv_dtype;
   run::RequireRoom(model, exec::CacheBlocks(steps), steps.block_size,
                    run::MemoryOf(arguments.model.device));

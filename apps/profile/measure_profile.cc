@@ -11,6 +11,7 @@
 #include "apps/profile/profile_cases.h"
 #include "apps/profile/profile_measurements.h"
 #include "core/input_error.h"
+#include "core/model_names.h"
 #include "core/random.h"
 #include "run/available_memory.h"
 #include "run/version.h"
@@ -188,7 +189,7 @@ ProfileOutcome MeasureProfile(const ProfileRequest& request, RunControl& control
   RequireDevice("--device", device, "cpu");
   ComputedModel model = ReadMeasuredModel(request.model);
   ModelSpec& shape = model.config.shape;
-  shape.weight_dtype = request.weight_dtype;
+  StoreWeightsAs(request.weight_dtype, shape);
   shape.kv_dtype = request.kv_dtype;
   const exec::ProfileLimits asked = LimitsOf(request, shape);
   exec::ProfileLimits limits = asked;

@@ -146,11 +146,17 @@ std::vector<std::int32_t> PoolSizes(const SystemConfig& system, std::int32_t mos
   return sizes;
 }
 
+// The one format of the weights; nullopt if parts have formats of their own.
+std::optional<DType> UniformFormat(const ModelSpec& model) {
+  if (model.formats != WeightFormats{}) return std::nullopt;
+  return model.weight_dtype;
+}
+
 // The asked settings, completed by the settings of the resolved deployment.
 CandidateSettings Resolved(const CandidateSettings& asked, const Deployment& deployment) {
   CandidateSettings choice = asked;
   const SystemConfig& system = deployment.config.system;
-  choice.weight_dtype = system.model_spec.weight_dtype;
+  choice.weight_dtype = UniformFormat(system.model_spec);
   ReadSettings(deployment, choice);
   choice.gpu_memory_utilization = system.memory.utilization;
   return choice;
@@ -183,7 +189,7 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 0; i < request.models.size(); ++i) {
     const SystemConfig system = read(i, 0, kAnyServer).system;
-    model_dtypes_.push_back(system.model_spec.weight_dtype);
+    model_dtypes_.push_back(UniformFormat(system.model_spec));
     tokens.push_back(system.model_spec.max_position);
   }
   model_tokens_ = std::move(tokens);
@@ -208,7 +214,7 @@ void CandidateSpace::FindFfnLayouts() {
   for (std::size_t hardware = 0; hardware < request_.hardware.size(); ++hardware) {
     if (!request_.hardware[hardware].ffn) continue;
     for (std::size_t model = 0; model < request_.models.size(); ++model) {
-      for (const DType type : DtypesOf(model, hardware)) {
+      for (const std::optional<DType> type : DtypesOf(model, hardware)) {
         CandidateSettings base{.model = model,
                                .hardware = hardware,
                                .server = ServersOf().front(),
@@ -343,12 +349,16 @@ std::string CandidateSpace::LengthText() const {
   if (!longest_) return "";
   std::string text = fmt::format(
       "max_model_len comes from the longest of {} requests of the load, {} tokens with the limit "
-      "of "
-      "its output, rounded up: ",
+      "of its output: ",
       longest_->requests, longest_->tokens);
   for (std::size_t i = 0; i < request_.models.size(); ++i) {
-    text += fmt::format("{}{}{}", i > 0 ? ", " : "", *ContextTokensOf(i),
+    const std::int64_t limit = *ContextTokensOf(i);
+    text += fmt::format("{}{}{}", i > 0 ? ", " : "", limit,
                         request_.models.size() > 1 ? " with " + request_.models[i].name : "");
+    text += limit < longest_->tokens
+                ? fmt::format(", the model's positions ({} requests are longer)",
+                              longest_->LongerThan(limit))
+                : ", rounded up";
   }
   return text;
 }
@@ -358,8 +368,9 @@ std::vector<std::string> CandidateSpace::ServersOf() const {
   return {kServers.begin(), kServers.end()};
 }
 
-std::vector<DType> CandidateSpace::DtypesOf(std::size_t model, std::size_t hardware) const {
-  std::vector<DType> types;
+std::vector<std::optional<DType>> CandidateSpace::DtypesOf(std::size_t model,
+                                                           std::size_t hardware) const {
+  std::vector<std::optional<DType>> types;
   for (const std::string& name : request_.settings.weight_dtype) {
     const std::optional<DType> type = ParseDType(name);
     CHECK(type);
@@ -368,7 +379,7 @@ std::vector<DType> CandidateSpace::DtypesOf(std::size_t model, std::size_t hardw
   if (!types.empty()) return types;
   types.push_back(model_dtypes_[model]);
   const HardwareSpec& device = hardware_[hardware];
-  if (ByteSize(types[0]) == 1) return types;
+  if (!types[0] || BytesPerWeight(*types[0]) < 2) return types;
   if (device.peak_fp8_flops > 0) {
     types.push_back(DType::kFp8);
   } else if (device.peak_int8_flops > 0) {
@@ -469,18 +480,18 @@ void CandidateSpace::AddGridOf(const CandidateSettings& base,
 
 void CandidateSpace::AddLayouts(CandidateSettings base,
                                 std::vector<CandidateSettings>& grid) const {
-  const std::vector<DType> types = DtypesOf(base.model, base.hardware);
+  const std::vector<std::optional<DType>> types = DtypesOf(base.model, base.hardware);
   if (!request_.hardware[base.hardware].ffn) {
     for (const Layout& layout : LayoutsOf(base.hardware, base.server)) {
       base.layout = layout;
-      for (const DType type : types) {
+      for (const std::optional<DType> type : types) {
         base.weight_dtype = type;
         AddGridOf(base, grid);
       }
     }
     return;
   }
-  for (const DType type : types) {
+  for (const std::optional<DType> type : types) {
     base.weight_dtype = type;
     for (const Layout& layout : LayoutsFor(base)) {
       base.layout = layout;

@@ -69,7 +69,9 @@ class CandidateSpace {
 
   [[nodiscard]] const RecommendConfig& request() const { return request_; }
   [[nodiscard]] std::vector<std::string> ServersOf() const;
-  [[nodiscard]] std::vector<DType> DtypesOf(std::size_t model, std::size_t hardware) const;
+  // Formats of the weights to try; nullopt: each part as the checkpoint stores it.
+  [[nodiscard]] std::vector<std::optional<DType>> DtypesOf(std::size_t model,
+                                                           std::size_t hardware) const;
   // Layouts that the request allows and the devices hold. Stages are tried only with servers whose
   // stages are simulated, unless the request names them; separate prefill only with servers that
   // have it.
@@ -96,7 +98,7 @@ class CandidateSpace {
   struct FfnLayoutsOf {
     std::size_t model = 0;
     std::size_t hardware = 0;
-    DType weight_dtype{};
+    std::optional<DType> weight_dtype;
     std::vector<Layout> layouts;
   };
   void FindFfnLayouts();
@@ -106,9 +108,9 @@ class CandidateSpace {
 
   const RecommendConfig& request_;
   std::vector<HardwareSpec> hardware_;
-  std::vector<DType> model_dtypes_;
-  std::vector<std::int32_t> model_tokens_;  // prompt and output that each model allows
-  std::optional<LongestRequest> longest_;   // of the load, unless the request names its limit
+  std::vector<std::optional<DType>> model_dtypes_;  // nullopt: parts have formats of their own
+  std::vector<std::int32_t> model_tokens_;          // prompt and output that each model allows
+  std::optional<LongestRequest> longest_;  // of the load, unless the request names its limit
   std::vector<FfnLayoutsOf> ffn_layouts_;
 };
 

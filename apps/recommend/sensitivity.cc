@@ -129,12 +129,15 @@ void AddWordVariants(const CandidateSpace& space, const CandidateSettings& choic
     AddVariant(layouts, std::move(other), LayoutText(layout));
   }
   all.push_back(std::move(layouts));
-  SettingVariants types{.path = "weight_dtype", .value = std::string(Name(*choice.weight_dtype))};
-  for (const DType type : space.DtypesOf(choice.model, choice.hardware)) {
+  const auto format_text = [](std::optional<DType> type) {
+    return std::string(type ? Name(*type) : "as stored");
+  };
+  SettingVariants types{.path = "weight_dtype", .value = format_text(choice.weight_dtype)};
+  for (const std::optional<DType> type : space.DtypesOf(choice.model, choice.hardware)) {
     if (type == choice.weight_dtype) continue;
     CandidateSettings other = choice;
     other.weight_dtype = type;
-    AddVariant(types, std::move(other), std::string(Name(type)));
+    AddVariant(types, std::move(other), format_text(type));
   }
   all.push_back(std::move(types));
   SettingVariants servers{.path = "server", .value = choice.server};
