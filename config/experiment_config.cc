@@ -126,19 +126,24 @@ void CastTo16Bits(ModelSpec& shape) {
 
 // The model as the system of `message` reads it. If the system starts with fewer positions than it
 // allows, sets max_model_len to the number that it starts with.
-ModelSpec NamedModel(proto::Experiment& message) {
+ModelConfig NamedModel(proto::Experiment& message) {
   const proto::System& system = message.system();
   if (system.model().empty()) return {};
   ModelConfig model = ReadNamedModel(system.model(), system.model_shape().has_weight_dtype());
   const ServedPositions positions = FindServedPositions(model, PositionRuleOf(message));
   model.shape.max_position = positions.most;
   if (system.has_server()) CastTo16Bits(model.shape);
+  // A format that is asked for holds for parts with formats of their own, too.
+  if (system.model_shape().has_weight_dtype()) {
+    model.shape.formats = {};
+    model.format_note.clear();
+  }
   const bool given = message.policy().vllm_v1().max_model_len() > 0 || message.policy().has_own() ||
                      system.model_shape().has_max_position();
   if (positions.at_start < positions.most && !given) {
     message.mutable_policy()->mutable_vllm_v1()->set_max_model_len(positions.at_start);
   }
-  return model.shape;
+  return model;
 }
 
 HardwareSpec NamedHardware(const std::string& hardware) {
@@ -305,7 +310,9 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
   config.name = fs::path(source).stem().string();
   config.own_policy = std::move(own_policy);
   ReadFrom(source, [&] {
-    config.system.model_spec = NamedModel(message);
+    const ModelConfig model = NamedModel(message);
+    config.system.model_spec = model.shape;
+    config.system.model_note = model.format_note;
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     FillFfnHardware(config.system.hardware_spec, *message.mutable_system());
     if (message.system().has_server()) FillFromServer(config.system, message);

@@ -63,7 +63,8 @@ struct ReplicaGroup {
 struct SystemConfig {
   std::string model;  // preset, or path of what was read; empty: given in full
   ModelSpec model_spec;
-  std::string hardware;  // preset, or path of the data sheet; empty: given in full
+  std::string model_note;  // one line on what model_spec cannot say of the model; usually empty
+  std::string hardware;    // preset, or path of the data sheet; empty: given in full
   HardwareSpec hardware_spec;
   Parallelism parallelism;
   sim::MemoryConfig memory;                     // limits of a step filled in from the policy

@@ -237,6 +237,9 @@ void WarnOfReplicas(const Deployment& deployment, std::vector<std::string>& warn
     warnings.push_back(fmt::format(
         "workload.prediction has no effect: policy.{} does not read predictions", traits.name));
   }
+  if (!config.system.model_note.empty()) {
+    warnings.push_back("system.model: quantization_config: " + config.system.model_note);
+  }
   const std::int32_t positions = config.system.model_spec.max_position;
   if (positions > 0 && traits.context_tokens_max > positions) {
     warnings.push_back(fmt::format(

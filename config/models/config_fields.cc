@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -25,6 +26,94 @@ bool IsIntegerWithin(const Json& value, std::int64_t low, std::int64_t high) {
   return value.get<std::int64_t>() >= low && value.get<std::int64_t>() <= high;
 }
 
+// Fields that change what a model computes, and so its counts.
+constexpr std::array kDecisiveForCounts = {"add_cross_attention",
+                                           "attention_bias",
+                                           "attention_chunk_size",
+                                           "attention_k_eq_v",
+                                           "attention_other_setting",
+                                           "attention_out_bias",
+                                           "attention_output_gate",
+                                           "attn_output_gate",
+                                           "attn_res_block_size",
+                                           "attn_type_list",
+                                           "block_configs",
+                                           "compress_ratios",
+                                           "cross_attention_layers",
+                                           "first_k_dense_replace",
+                                           "full_attention_interval",
+                                           "gated_attention_proj_granularity_type",
+                                           "hidden_size_per_layer_input",
+                                           "hybrid_layer_pattern",
+                                           "hybrid_override_pattern",
+                                           "index_n_heads",
+                                           "indexer_types",
+                                           "interleave_moe_layer_step",
+                                           "is_encoder_decoder",
+                                           "kv_lora_rank",
+                                           "layer_group_size",
+                                           "layer_types",
+                                           "layers_block_type",
+                                           "linear_attn_config",
+                                           "linear_num_value_heads",
+                                           "mamba_d_state",
+                                           "mla_use_output_gate",
+                                           "mlp_bias",
+                                           "mlp_layer_types",
+                                           "mlp_only_layers",
+                                           "moe_k",
+                                           "moe_latent_size",
+                                           "moe_layer_freq",
+                                           "moe_layers_enum",
+                                           "moe_num_experts",
+                                           "moe_num_shared_experts",
+                                           "n_routed_experts",
+                                           "n_shared_experts",
+                                           "no_rope_layers",
+                                           "num_attention_heads_per_layer",
+                                           "num_experts",
+                                           "num_key_value_heads_per_layer",
+                                           "num_kv_shared_layers",
+                                           "num_local_experts",
+                                           "num_shared_experts",
+                                           "pruned_heads",
+                                           "q_lora_rank",
+                                           "qk_norm_type",
+                                           "qkv_bias",
+                                           "routed_expert_hidden_size",
+                                           "share_expert_dim",
+                                           "share_q_dim",
+                                           "shared_expert_intermediate_size",
+                                           "shared_intermediate_size",
+                                           "sliding_window",
+                                           "sliding_window_pattern",
+                                           "sparse_attention_config",
+                                           "ssm_state_size",
+                                           "use_bias",
+                                           "use_cla",
+                                           "use_double_wide_mlp",
+                                           "use_qk_norm",
+                                           "use_qkv_bias",
+                                           "zero_expert_num"};
+
+// Fields that change the results alone.
+constexpr std::array kDecisiveForResults = {"alibi",
+                                            "attention_multiplier",
+                                            "attn_logit_softcapping",
+                                            "clip_qkv",
+                                            "dim_model_base",
+                                            "embedding_multiplier",
+                                            "final_logit_softcapping",
+                                            "logit_scale",
+                                            "logits_scaling",
+                                            "parallel_attn",
+                                            "query_pre_attn_scalar",
+                                            "residual_multiplier",
+                                            "scale_depth",
+                                            "scale_emb",
+                                            "use_alibi",
+                                            "use_parallel_residual"};
+
 constexpr std::int64_t kSizeMost = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
@@ -41,6 +130,7 @@ void ConfigFields::RefuseField(const char* field, const Json& value,
 }
 
 const Json* ConfigFields::Find(const char* field) const {
+  asked_.insert(field);
   const auto found = object_.find(field);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
@@ -128,6 +218,27 @@ void ConfigFields::RefuseUnknown(std::string_view field, const Json& value) cons
   Refuse(fmt::format(
       "{} is {}, which is not known for this model_type; allowed: leave it out, null or false",
       Printable(std::string(field)), ValueText(value)));
+}
+
+const Json* ConfigFields::FindUnasked(const char* field) const {
+  const auto found = object_.find(field);
+  if (found == object_.end() || asked_.contains(field) || IsNeutral(*found)) return nullptr;
+  return &*found;
+}
+
+void ConfigFields::RefuseUnknownLayers() const {
+  for (const char* const field : kDecisiveForCounts) {
+    const Json* const value = FindUnasked(field);
+    if (value != nullptr) RefuseUnknown(field, *value);
+  }
+}
+
+void ConfigFields::RefuseUnknownResults() const {
+  for (const char* const field : kDecisiveForResults) {
+    const Json* const value = FindUnasked(field);
+    // A factor of 1 changes nothing.
+    if (value != nullptr && *value != 1) RefuseUnknown(field, *value);
+  }
 }
 
 void ConfigFields::RefuseOthers(std::initializer_list<std::string_view> known) const {

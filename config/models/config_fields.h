@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,8 +14,9 @@
 
 namespace twin {
 
-// Borrows the object. A null value counts as absent, except for IsNull(). Every refusal is an
-// InputError (data) that names `where`, the field, its value, and the allowed values.
+// Borrows the object, and remembers which fields were asked for. A null value counts as absent,
+// except for IsNull(). Every refusal is an InputError (data) that names `where`, the field, its
+// value, and the allowed values.
 class ConfigFields {
  public:
   ConfigFields(const nlohmann::json& object, std::string where)
@@ -44,6 +47,15 @@ class ConfigFields {
   [[nodiscard]] std::vector<ConfigFields> Objects(const char* field) const;
   // Refuses the first field that is not in `known`, unless its value is neutral.
   void RefuseOthers(std::initializer_list<std::string_view> known) const;
+  // Refuses the first field that changes the layers of a model and that nobody has asked for,
+  // unless its value is neutral: a reader that does not know it cannot count the model.
+  void RefuseUnknownLayers() const;
+  // Likewise the first field that changes the results: executors cannot compute the model.
+  void RefuseUnknownResults() const;
+  // Counts fields as asked for.
+  void Know(std::initializer_list<const char*> fields) const {
+    asked_.insert(fields.begin(), fields.end());
+  }
   // As the refusal of a field that is not known, by name and value.
   [[noreturn]] void RefuseUnknown(std::string_view field, const nlohmann::json& value) const;
   // One token id, or a list of them; empty where absent.
@@ -52,9 +64,12 @@ class ConfigFields {
  private:
   [[noreturn]] void RefuseField(const char* field, const nlohmann::json& value,
                                 const std::string& allowed) const;
+  // nullptr for a field that is neutral or was asked for.
+  [[nodiscard]] const nlohmann::json* FindUnasked(const char* field) const;
 
   const nlohmann::json& object_;
   std::string where_;
+  mutable std::set<std::string, std::less<>> asked_;
 };
 
 // The value as messages quote it, shortened.

@@ -156,6 +156,11 @@ class Entries {
     stored_.Refuse(fmt::format("{} has '{}', which {}", field_, Printable(what), why));
   }
 
+  [[nodiscard]] std::string NoteOf(std::size_t out, std::size_t all, const char* part) const {
+    return fmt::format("{} leaves {} of the {} matrices of {} in 16 bits; all {} are computed so",
+                       field_, out, all, part, all);
+  }
+
   // Marks the entries that name the module.
   bool Has(const std::string& module) {
     bool found = false;
@@ -208,11 +213,12 @@ bool IsLeftOut(Entries& entries, std::int32_t layer, const Matrix& matrix) {
   return left_out;
 }
 
-// Counts the layers that have a part, and those in which it is left out.
+// Counts the layers that have a part, and those in which it is left out: most of its matrices are.
 struct PartCount {
   const char* name;
   std::int32_t layers = 0;
   std::int32_t left_out = 0;
+  std::string note = {};  // on a part of which a matrix is not left out
 
   void Add(Entries& entries, std::int32_t layer, const std::vector<Matrix>& matrices) {
     ++layers;
@@ -220,16 +226,19 @@ struct PartCount {
     for (const Matrix& matrix : matrices) {
       if (IsLeftOut(entries, layer, matrix)) ++out;
     }
-    if (out == matrices.size()) {
+    if (2 * out > matrices.size()) {
       ++left_out;
+      if (out < matrices.size()) note = entries.NoteOf(out, matrices.size(), name);
     } else if (out > 0) {
-      entries.Refuse(fmt::format("layers.{}", layer),
-                     fmt::format("leaves out {} of the {} matrices of {}; allowed: all or none",
-                                 out, matrices.size(), name));
+      entries.Refuse(
+          fmt::format("layers.{}", layer),
+          fmt::format("leaves out {} of the {} matrices of {}; allowed: none, or most of them", out,
+                      matrices.size(), name));
     }
   }
-  void SetFormat(const Entries& entries, std::optional<DType>& format) const {
+  void SetFormat(const Entries& entries, std::optional<DType>& format, std::string& notes) const {
     if (left_out == 0) return;
+    if (!note.empty()) notes += (notes.empty() ? "" : "; ") + note;
     if (left_out < layers) {
       entries.Refuse(name, fmt::format("is left out in {} of {} layers; allowed: all or none",
                                        left_out, layers));
@@ -242,7 +251,7 @@ struct PartCount {
 
 void LeaveIn16Bits(const ConfigFields& stored, const char* field,
                    const std::vector<std::string>& entries, const ModelSpec& shape,
-                   WeightFormats& formats) {
+                   WeightFormats& formats, std::string& note) {
   Entries names(stored, field, entries);
   PartCount attention{"attention"};
   PartCount recurrent{"recurrent layers"};
@@ -271,11 +280,11 @@ void LeaveIn16Bits(const ConfigFields& stored, const char* field,
     }
   }
   names.RequireKnown(index);
-  attention.SetFormat(names, formats.attention);
-  recurrent.SetFormat(names, formats.recurrent);
-  dense.SetFormat(names, formats.dense);
-  shared.SetFormat(names, formats.shared);
-  experts.SetFormat(names, formats.experts);
+  attention.SetFormat(names, formats.attention, note);
+  recurrent.SetFormat(names, formats.recurrent, note);
+  dense.SetFormat(names, formats.dense, note);
+  shared.SetFormat(names, formats.shared, note);
+  experts.SetFormat(names, formats.experts, note);
 }
 
 }  // namespace twin

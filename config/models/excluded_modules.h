@@ -14,9 +14,10 @@ namespace twin {
 // the name of a module or of one that contains it; with '*', a pattern; behind "re:", a regular
 // expression from the start of the name (compressed-tensors, vLLM's should_ignore_layer). Throws
 // InputError (data) naming `field` and the entry or part: unknown modules, bad expressions, and
-// parts of which some layers or matrices alone are left out.
+// parts of which some layers, or some but fewer than most matrices, are left out. A part of which
+// most matrices are left out has 16 bits, which `note` then says.
 void LeaveIn16Bits(const ConfigFields& stored, const char* field,
                    const std::vector<std::string>& entries, const ModelSpec& shape,
-                   WeightFormats& formats);
+                   WeightFormats& formats, std::string& note);
 
 }  // namespace twin

@@ -100,15 +100,26 @@ std::vector<bool> WindowedByType(const ConfigFields& config, const json& types,
   return windowed;
 }
 
+void RequireFullAttention(const ConfigFields& config, const json& types, std::int32_t layers) {
+  const std::vector<bool> windowed = WindowedByType(config, types, layers);
+  if (std::ranges::find(windowed, true) == windowed.end()) return;
+  config.Refuse("layer_types has sliding_attention; allowed for this model_type: full_attention");
+}
+
 void ReadWindow(const ConfigFields& config, const ModelFamily& family, ModelConfig& model) {
   const bool switched = family.window_rule == WindowRule::kFromLayerIfEnabled ||
                         family.window_rule == WindowRule::kAllIfEnabled;
-  if (family.window_rule == WindowRule::kNone) return;
+  const json* const types = config.Find("layer_types");
+  // Transformers read a window only where the family has one.
+  config.Know({"sliding_window"});
+  if (family.window_rule == WindowRule::kNone) {
+    if (types != nullptr) RequireFullAttention(config, *types, model.shape.layers);
+    return;
+  }
   if (switched && !config.Flag("use_sliding_window", false)) return;
   if (config.IsNull("sliding_window")) return;
   const auto window = config.OptionalSize("sliding_window").value_or(family.sliding_window);
   if (window == 0) return;
-  const json* const types = config.Find("layer_types");
   const auto windowed = types != nullptr ? WindowedByType(config, *types, model.shape.layers)
                                          : WindowedByRule(config, family, model.shape.layers);
   for (std::size_t i = 0; i < windowed.size(); ++i) {
@@ -196,7 +207,7 @@ ModelConfig ReadLlamaLike(const ConfigFields& config, const ModelFamily& family)
   shape.qkv_bias = attention_bias || (has_switch ? config.Flag("qkv_bias", family.has_qkv_bias)
                                                  : family.has_qkv_bias);
   shape.output_bias = attention_bias;
-  shape.mlp_bias = config.Flag("mlp_bias", false) && !family.has_experts();
+  if (!family.has_experts()) shape.mlp_bias = config.Flag("mlp_bias", false);
   model.normalises_expert_weights = family.has_experts() && (family.moe.always_normalised ||
                                                              config.Flag("norm_topk_prob", false));
   shape.qk_norm = family.has_qk_norm;
@@ -307,7 +318,21 @@ ModelConfig ReadFamily(const ConfigFields& config, const ConfigFields& outer) {
   model.activation = ReadActivation(config, *family);
   model.shape.tied_embeddings = config.Flag("tie_word_embeddings", family->tied_embeddings);
   ReadEndTokens(config, family, model);
+  config.RefuseUnknownLayers();
+  config.RefuseUnknownResults();
   return model;
+}
+
+// Tokenizers have lengths such as 1e30, which stand for no limit.
+void ReadPositions(const ConfigFields& config, StoredPositions& positions) {
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  for (std::size_t i = 0; i < positions.values.size(); ++i) {
+    const char* const key = StoredPositions::kKeys[i];
+    const json* const value = config.Find(key);
+    const bool is_unlimited =
+        value != nullptr && value->is_number() && value->get<double>() > kMost;
+    positions.values[i] = is_unlimited ? kMost : config.OptionalSize(key);
+  }
 }
 
 // Python writes numbers that JSON does not have, in limits that no reader uses. They become 0, at
@@ -384,6 +409,7 @@ ModelConfig ParseHfConfig(std::string_view text, const std::string& where) {
   const auto nested = outer.Object(part);
   ModelConfig model = ReadFamily(nested ? *nested : outer, outer);
   model.is_nested = nested.has_value();
+  ReadPositions(nested ? *nested : outer, model.positions);
   ReadStoredWeights(outer, nested, model);
   return model;
 }

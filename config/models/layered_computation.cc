@@ -202,7 +202,10 @@ void ReadLayeredComputation(const ConfigFields& config, ModelConfig& model) {
   const auto* const family =
       std::ranges::find(kComputed, std::string_view(model.model_type), &ComputedFamily::model_type);
   model.is_computed = family != kComputed.end();
-  if (!model.is_computed) return;
+  if (!model.is_computed) {
+    model.rope = ReadContextScaling(config, model.shape.max_position);
+    return;
+  }
   model.naming = family->naming;
   model.layer_windows = WindowsOf(model.shape);
   model.norm_epsilon =
@@ -217,6 +220,7 @@ void ReadLayeredComputation(const ConfigFields& config, ModelConfig& model) {
     model.attention_scale = 1 / std::sqrt(static_cast<float>(head));
   }
   family->read(config, model);
+  config.RefuseUnknownResults();
 }
 
 }  // namespace twin

@@ -73,7 +73,7 @@ ModelSpec ReadLayeredModel(const ConfigFields& config, const ConfigFields& outer
   const LayeredReader& reader = *Find(model_type);
   LayeredFields fields(config);
   ModelSpec model = reader.read(fields);
-  fields.RefuseUnknown();
+  config.RefuseUnknownLayers();
   if (HasMtpModule(fields) && !model.mtp_layer) {
     const LayerSpec layer = MtpLayerOf(model);
     // A last layer without attention and state says nothing of the module.

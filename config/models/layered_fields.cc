@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include <nlohmann/json.hpp>
@@ -16,95 +15,13 @@ namespace {
 
 using nlohmann::json;
 
-// Fields that change the computation. A reader that does not know them cannot count the model.
-constexpr std::array kDecisive = {"attention_bias",
-                                  "attention_chunk_size",
-                                  "attention_k_eq_v",
-                                  "attention_other_setting",
-                                  "attention_out_bias",
-                                  "attention_output_gate",
-                                  "attn_res_block_size",
-                                  "attn_output_gate",
-                                  "attn_type_list",
-                                  "block_configs",
-                                  "compress_ratios",
-                                  "cross_attention_layers",
-                                  "add_cross_attention",
-                                  "is_encoder_decoder",
-                                  "first_k_dense_replace",
-                                  "gated_attention_proj_granularity_type",
-                                  "full_attention_interval",
-                                  "hidden_size_per_layer_input",
-                                  "hybrid_layer_pattern",
-                                  "hybrid_override_pattern",
-                                  "index_n_heads",
-                                  "indexer_types",
-                                  "interleave_moe_layer_step",
-                                  "layer_group_size",
-                                  "layer_types",
-                                  "layers_block_type",
-                                  "linear_attn_config",
-                                  "mla_use_output_gate",
-                                  "mlp_bias",
-                                  "mlp_layer_types",
-                                  "mlp_only_layers",
-                                  "moe_k",
-                                  "moe_latent_size",
-                                  "moe_layer_freq",
-                                  "moe_layers_enum",
-                                  "moe_num_experts",
-                                  "moe_num_shared_experts",
-                                  "n_routed_experts",
-                                  "n_shared_experts",
-                                  "no_rope_layers",
-                                  "num_experts",
-                                  "num_kv_shared_layers",
-                                  "num_local_experts",
-                                  "num_shared_experts",
-                                  "q_lora_rank",
-                                  "kv_lora_rank",
-                                  "qkv_bias",
-                                  "qk_norm_type",
-                                  "routed_expert_hidden_size",
-                                  "share_expert_dim",
-                                  "share_q_dim",
-                                  "shared_expert_intermediate_size",
-                                  "shared_intermediate_size",
-                                  "sliding_window",
-                                  "sliding_window_pattern",
-                                  "sparse_attention_config",
-                                  "use_bias",
-                                  "use_cla",
-                                  "use_double_wide_mlp",
-                                  "use_qk_norm",
-                                  "use_qkv_bias",
-                                  "zero_expert_num"};
-
 }  // namespace
 
-const json* LayeredFields::Find(const char* field) {
-  known_.insert(field);
-  return config_.Find(field);
-}
-bool LayeredFields::Has(const char* field) { return Find(field) != nullptr; }
-std::int32_t LayeredFields::Size(const char* field) {
-  known_.insert(field);
-  return config_.Size(field);
-}
-std::int32_t LayeredFields::Or(const char* field, std::int32_t absent) {
-  known_.insert(field);
+std::int32_t LayeredFields::Or(const char* field, std::int32_t absent) const {
   return config_.OptionalSize(field, 0).value_or(absent);
 }
-bool LayeredFields::Flag(const char* field, bool absent) {
-  known_.insert(field);
-  return config_.Flag(field, absent);
-}
-std::string LayeredFields::Text(const char* field, const char* absent) {
-  known_.insert(field);
+std::string LayeredFields::Text(const char* field, const char* absent) const {
   return config_.Text(field).value_or(absent);
-}
-void LayeredFields::Know(std::initializer_list<const char*> fields) {
-  known_.insert(fields.begin(), fields.end());
 }
 
 const json& LayeredFields::List(const char* field, std::int32_t layers) {
@@ -153,16 +70,7 @@ std::vector<ConfigFields> LayeredFields::Blocks(const char* field, std::int32_t 
   return config_.Objects(field);
 }
 
-void LayeredFields::RefuseUnknown() const {
-  for (const char* const field : kDecisive) {
-    const json* const value = config_.Find(field);
-    if (value == nullptr || known_.contains(field) || IsNeutral(*value)) continue;
-    config_.RefuseUnknown(field, *value);
-  }
-}
-
 std::int32_t ReadLayerCount(LayeredFields& fields, const char* field) {
-  fields.Know({field});
   return fields.config().LayerCount(field);
 }
 

@@ -1,10 +1,8 @@
-// Fields of a config.json whose layers differ, with a record of those that a reader knows.
+// Fields of a config.json whose layers differ.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,18 +15,20 @@
 
 namespace twin {
 
-// Throws InputError (data) as ConfigFields does, which it borrows. Every field that is asked for
-// counts as known.
+// ConfigFields with lists that have an item a layer. Throws InputError (data) as ConfigFields does,
+// which it borrows.
 class LayeredFields {
  public:
   explicit LayeredFields(const ConfigFields& config) : config_(config) {}
 
-  [[nodiscard]] std::int32_t Size(const char* field);
-  [[nodiscard]] std::int32_t Or(const char* field, std::int32_t absent);  // at least 0
-  [[nodiscard]] bool Flag(const char* field, bool absent);
-  [[nodiscard]] std::string Text(const char* field, const char* absent);
-  [[nodiscard]] bool Has(const char* field);
-  [[nodiscard]] const nlohmann::json* Find(const char* field);
+  [[nodiscard]] std::int32_t Size(const char* field) const { return config_.Size(field); }
+  [[nodiscard]] std::int32_t Or(const char* field, std::int32_t absent) const;  // at least 0
+  [[nodiscard]] bool Flag(const char* field, bool absent) const {
+    return config_.Flag(field, absent);
+  }
+  [[nodiscard]] std::string Text(const char* field, const char* absent) const;
+  [[nodiscard]] bool Has(const char* field) const { return config_.Has(field); }
+  [[nodiscard]] const nlohmann::json* Find(const char* field) const { return config_.Find(field); }
   // One name or number a layer; refused unless the list has `layers` items, all of them allowed.
   [[nodiscard]] std::vector<std::string> Names(const char* field, std::int32_t layers,
                                                std::initializer_list<std::string_view> allowed);
@@ -36,19 +36,14 @@ class LayeredFields {
                                                   std::int32_t highest);
   // One object a layer.
   [[nodiscard]] std::vector<ConfigFields> Blocks(const char* field, std::int32_t layers);
-  // Marks fields as known that change no count.
-  void Know(std::initializer_list<const char*> fields);
+  void Know(std::initializer_list<const char*> fields) const { config_.Know(fields); }
   [[noreturn]] void Refuse(const std::string& what) const { config_.Refuse(what); }
-  // Refuses the first field that changes the computation and was not asked for, unless its value
-  // is null, false, 0 or empty.
-  void RefuseUnknown() const;
   [[nodiscard]] const ConfigFields& config() const { return config_; }
 
  private:
   const nlohmann::json& List(const char* field, std::int32_t layers);
 
   const ConfigFields& config_;
-  std::set<std::string, std::less<>> known_;
 };
 
 // num_hidden_layers, at most 4096.

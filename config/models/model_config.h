@@ -1,9 +1,11 @@
 // A model as its config.json describes it: the shape, and how to compute it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/models/model_family.h"
@@ -42,6 +44,26 @@ struct Int4Layout {
   bool operator==(const Int4Layout&) const = default;
 };
 
+// Lengths of a context that a config.json names. Each server reads keys of its own
+// (served_positions.h).
+struct StoredPositions {
+  static constexpr std::array<const char*, 9> kKeys = {"max_position_embeddings",
+                                                       "n_positions",
+                                                       "max_seq_len",
+                                                       "seq_length",
+                                                       "model_max_length",
+                                                       "max_target_positions",
+                                                       "max_sequence_length",
+                                                       "max_seq_length",
+                                                       "seq_len"};
+  std::array<std::optional<std::int32_t>, kKeys.size()> values;  // by key
+
+  // nullopt if the config does not name the key. REQUIRES: it is one of kKeys.
+  [[nodiscard]] std::optional<std::int32_t> Find(std::string_view key) const;
+
+  bool operator==(const StoredPositions&) const = default;
+};
+
 // The simulator uses `shape` alone; executors use everything. Some configs can be simulated but not
 // computed (exec/model/model_config.h).
 struct ModelConfig {
@@ -57,6 +79,7 @@ struct ModelConfig {
   std::int32_t rotary_dimensions = 0;
   bool rotates_neighbours = false;  // pairs are (2 i, 2 i + 1), not (i, i + rotary_dimensions / 2)
   RopeConfig rope;
+  StoredPositions positions;
   // First row of the position table that is used (opt: 2).
   std::int32_t position_offset = 0;
   // For each layer, the number of keys that a query sees, its own included; 0 = all before it.
@@ -85,6 +108,7 @@ struct ModelConfig {
   std::optional<std::int32_t> quantization_bits;  // for awq and gptq
   std::optional<Int4Layout> int4;  // set for awq and gptq of 4 bits in a layout that is supported
   bool knows_formats = true;       // weight_dtype and formats are those of quantization_config
+  std::string format_note;         // one line on what `formats` cannot say; usually empty
   std::string format_problem;      // why its formats are not known, if its method is
   bool is_nested = false;          // the config was the text_config of a multi-modal model
 };

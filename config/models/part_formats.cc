@@ -100,23 +100,23 @@ DType AlgorithmFormat(const ConfigFields& stored) {
                   Printable(algorithm)));
 }
 
-std::optional<DType> AlgorithmKv(const ConfigFields& stored) {
-  const auto algorithm = stored.Text("kv_cache_quant_algo");
-  if (!algorithm) return std::nullopt;
-  if (*algorithm == "FP8") return DType::kFp8;
-  if (*algorithm == "INT8") return DType::kInt8;
-  stored.Refuse(fmt::format("kv_cache_quant_algo '{}' is not modelled; allowed: FP8, INT8",
-                            Printable(*algorithm)));
-}
-
 PartFormats LeaveOut(const ConfigFields& stored, const char* field, DType weights,
                      const ModelSpec& shape) {
   PartFormats formats{.weights = weights};
-  LeaveIn16Bits(stored, field, Texts(stored, field), shape, formats.parts);
+  LeaveIn16Bits(stored, field, Texts(stored, field), shape, formats.parts, formats.note);
   return formats;
 }
 
 }  // namespace
+
+std::optional<DType> ReadKvAlgorithm(const ConfigFields& stored, const char* field) {
+  const auto algorithm = stored.Text(field);
+  if (!algorithm) return std::nullopt;
+  if (*algorithm == "FP8") return DType::kFp8;
+  if (*algorithm == "INT8") return DType::kInt8;
+  stored.Refuse(
+      fmt::format("{} '{}' is not modelled; allowed: FP8, INT8", field, Printable(*algorithm)));
+}
 
 std::optional<PartFormats> ReadPartFormats(const ConfigFields& stored, const ModelSpec& shape) {
   const std::string method = stored.Text("quant_method").value_or("unnamed");
@@ -136,7 +136,7 @@ std::optional<PartFormats> ReadPartFormats(const ConfigFields& stored, const Mod
   if (method != "modelopt") return std::nullopt;
   const char* const field = stored.Has("exclude_modules") ? "exclude_modules" : "ignore";
   PartFormats formats = LeaveOut(stored, field, AlgorithmFormat(stored), shape);
-  formats.kv = AlgorithmKv(stored);
+  formats.kv = ReadKvAlgorithm(stored, "kv_cache_quant_algo");
   return formats;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "config/models/config_fields.h"
 #include "core/model_spec.h"
@@ -13,7 +14,12 @@ struct PartFormats {
   DType weights = DType::kBf16;  // of all parts that `parts` leaves open
   WeightFormats parts = {};
   std::optional<DType> kv = std::nullopt;  // of the cache, if the checkpoint has one
+  std::string note = {};                   // one line on what the formats cannot say; usually empty
 };
+
+// The format of the cache that a field names by its algorithm, as ModelOpt does; nullopt if it is
+// absent. Throws InputError (data) for others than FP8 and INT8.
+std::optional<DType> ReadKvAlgorithm(const ConfigFields& stored, const char* field);
 
 // Reads methods fp8, mxfp4, compressed-tensors and modelopt; nullopt for any other. `stored` is the
 // quantization_config of a model of this shape. Throws InputError (data): formats that have no

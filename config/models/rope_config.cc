@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -49,22 +52,25 @@ void ReadYarn(const ConfigFields& fields, std::int32_t max_position, RopeConfig&
   if (rope.theta <= 1) fields.Refuse("yarn needs a rope_theta above 1");
 }
 
-Scaling ScalingNamed(const std::string& type, const ConfigFields& fields,
-                     const ModelFamily& family) {
-  if (type == "default") return Scaling::kNone;
-  if (type == "linear") return Scaling::kLinear;
-  if (type == "llama3") return Scaling::kLlama3;
-  if (type == "dynamic") return Scaling::kDynamic;
-  if (type == "longrope") return Scaling::kLongRope;
+constexpr std::array kScalings = {std::pair{std::string_view("default"), Scaling::kNone},
+                                  std::pair{std::string_view("linear"), Scaling::kLinear},
+                                  std::pair{std::string_view("llama3"), Scaling::kLlama3},
+                                  std::pair{std::string_view("yarn"), Scaling::kYarn},
+                                  std::pair{std::string_view("dynamic"), Scaling::kDynamic},
+                                  std::pair{std::string_view("longrope"), Scaling::kLongRope}};
+
+std::optional<Scaling> FindScaling(std::string_view type, std::string_view model_type) {
   // Older Phi-3 files call LongRoPE "su" or "yarn".
-  if (family.model_type == "phi3" && (type == "su" || type == "yarn")) return Scaling::kLongRope;
-  if (type == "yarn") return Scaling::kYarn;
-  fields.Refuse(fmt::format("rope type '{}' is unknown, must be {}", Printable(type), kTypes));
+  if (model_type == "phi3" && (type == "su" || type == "yarn")) return Scaling::kLongRope;
+  for (const auto& [name, scaling] : kScalings) {
+    if (name == type) return scaling;
+  }
+  return std::nullopt;
 }
 
-void ReadScaling(const ConfigFields& fields, const std::string& type, const ModelFamily& family,
-                 std::int32_t max_position, RopeConfig& rope) {
-  rope.scaling = ScalingNamed(type, fields, family);
+void ReadScaling(const ConfigFields& fields, Scaling scaling, std::int32_t max_position,
+                 RopeConfig& rope) {
+  rope.scaling = scaling;
   rope.names_original = fields.Has("original_max_position_embeddings");
   if (rope.scaling == Scaling::kLinear) rope.factor = fields.Positive("factor");
   if (rope.scaling == Scaling::kDynamic || rope.scaling == Scaling::kLongRope) {
@@ -103,10 +109,28 @@ RopeConfig ReadRopeConfig(const ConfigFields& config, const ModelFamily& family,
   if (!type && !parameters) {
     scaling->Refuse(fmt::format("rope_type is missing, must be {}", kTypes));
   }
-  ReadScaling(*scaling, type.value_or("default"), family, max_position, rope);
+  const std::string name = type.value_or("default");
+  const auto kind = FindScaling(name, family.model_type);
+  if (!kind) {
+    scaling->Refuse(fmt::format("rope type '{}' is unknown, must be {}", Printable(name), kTypes));
+  }
+  ReadScaling(*scaling, *kind, max_position, rope);
   if (rope.scaling == Scaling::kLongRope) {
     rope.original_positions = OriginalOfLongRope(config, *scaling);
   }
+  return rope;
+}
+
+RopeConfig ReadContextScaling(const ConfigFields& config, std::int32_t max_position) {
+  const auto parameters = config.Object("rope_parameters");
+  const auto shared = parameters ? parameters : config.Object("rope_scaling");
+  // Layers with and without a window may have parameters of their own.
+  const auto of_full = shared ? shared->Object("full_attention") : std::nullopt;
+  const auto& scaling = of_full ? of_full : shared;
+  RopeConfig rope;
+  if (!scaling) return rope;
+  const auto kind = FindScaling(TypeOf(*scaling).value_or("default"), "");
+  if (kind) ReadScaling(*scaling, *kind, max_position, rope);
   return rope;
 }
 

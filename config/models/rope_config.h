@@ -37,6 +37,10 @@ struct RopeConfig {
 RopeConfig ReadRopeConfig(const ConfigFields& config, const ModelFamily& family,
                           std::int32_t max_position);
 
+// Reads how positions are scaled, and nothing else: all that servers read for the length of a
+// context. Types that are not known scale nothing.
+RopeConfig ReadContextScaling(const ConfigFields& config, std::int32_t max_position);
+
 // Leading dimensions of a head that are rotated: head_dim * partial_rotary_factor, which is
 // `absent` if it is left out. Throws InputError (data) unless that is an even number of at least 2.
 std::int32_t ReadRotaryDimensions(const ConfigFields& config, std::int32_t head_dim,

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "config/models/part_formats.h"
 #include "core/input_error.h"
 #include "core/printable.h"
@@ -35,7 +37,12 @@ std::string ReadQuantization(const ConfigFields& config) {
 // this format, whatever the format of the weights.
 std::optional<DType> ReadKvFormat(const ConfigFields& config) {
   const auto quantization = config.Object("quantization_config");
-  const auto scheme = quantization ? quantization->Object("kv_cache_scheme") : std::nullopt;
+  if (!quantization) return std::nullopt;
+  const auto* const stored = quantization->Find("kv_cache_scheme");
+  if (stored != nullptr && stored->is_string()) {
+    return ReadKvAlgorithm(*quantization, "kv_cache_scheme");
+  }
+  const auto scheme = quantization->Object("kv_cache_scheme");
   if (!scheme) return std::nullopt;
   const std::string type = scheme->Text("type").value_or("float");
   const bool known = scheme->Size("num_bits") == 8 && (type == "float" || type == "int");
@@ -102,6 +109,7 @@ void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFiel
   if (!formats) return;
   model.shape.weight_dtype = formats->weights;
   model.shape.formats = formats->parts;
+  model.format_note = formats->note;
   if (formats->kv) model.shape.kv_dtype = *formats->kv;
 }
 

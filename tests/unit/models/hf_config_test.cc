@@ -1,5 +1,6 @@
 #include "config/models/hf_config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -276,6 +277,24 @@ TEST(HfConfigTest, ReadsQuantisedWeightsAsWhatTheyAre) {
   EXPECT_EQ(ParseHfConfig(kLlama3, "config.json").quantization, "");
 }
 
+// RedHatAI's checkpoints describe the scheme, Qwen3-32B-FP8-Static-PerTensor names it.
+TEST(HfConfigTest, ACacheSchemeIsAnObjectOrAName) {
+  const auto cache = [](const std::string& scheme) {
+    return ShapeOf(With(std::string(kLlama3), "{",
+                        R"({"quantization_config": {"quant_method": "fp8", "kv_cache_scheme": )" +
+                            scheme + "},"))
+        .kv_dtype;
+  };
+  EXPECT_EQ(cache(R"({"num_bits": 8, "type": "float"})"), DType::kFp8);
+  EXPECT_EQ(cache(R"({"num_bits": 8, "type": "int"})"), DType::kInt8);
+  EXPECT_EQ(cache(R"("FP8")"), DType::kFp8);
+  EXPECT_EQ(cache(R"("INT8")"), DType::kInt8);
+  EXPECT_EQ(cache("null"), DType::kBf16);
+  EXPECT_THAT([&] { cache(R"("FP6")"); },
+              ThrowsMessage<InputError>(
+                  HasSubstr("kv_cache_scheme 'FP6' is not modelled; allowed: FP8, INT8")));
+}
+
 TEST(HfConfigTest, ReadsTheLayoutOfFourBits) {
   const auto layout = [](const std::string& fields) {
     return ParseHfConfig(
@@ -340,6 +359,41 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"\"rope_scaling\": null", R"("rope_scaling": 4)", "must be an object"},
         Bad{"bfloat16", "float64", "torch_dtype is 'float64', must be float32"},
         Bad{"{", "{,", "is not JSON (byte 2 of "}, Bad{"{", "[{", "is not JSON"}));
+
+// Fields of other families: whoever adds one to a plain model has changed what it computes.
+INSTANTIATE_TEST_SUITE_P(
+    FieldsOfOtherFamilies, BadHfConfigTest,
+    ::testing::Values(
+        Bad{"{", R"({"num_kv_shared_layers": 16,)", "num_kv_shared_layers is 16, which is not"},
+        Bad{"{", R"({"use_cla": true,)", "use_cla is true, which is not known"},
+        Bad{"{", R"({"hidden_size_per_layer_input": 256,)", "hidden_size_per_layer_input is 256"},
+        Bad{"{", R"({"cross_attention_layers": [3],)", "cross_attention_layers is [3]"},
+        Bad{"{", R"({"num_local_experts": 8,)", "num_local_experts is 8"},
+        Bad{"{", R"({"kv_lora_rank": 512,)", "kv_lora_rank is 512"},
+        Bad{"{", R"({"use_qk_norm": true,)", "use_qk_norm is true"},
+        Bad{"{", R"({"pruned_heads": {"1": [0]},)", "pruned_heads is {\"1\":[0]}"},
+        Bad{"{", R"({"mamba_d_state": 16,)", "mamba_d_state is 16"},
+        Bad{"{", R"({"attn_logit_softcapping": 50.0,)", "attn_logit_softcapping is 50.0"},
+        Bad{"{", R"({"clip_qkv": 8,)", "clip_qkv is 8"}));
+
+TEST(HfConfigTest, NeutralFieldsOfOtherFamiliesChangeNothing) {
+  const std::string text = With(std::string(kLlama3), "{", R"({"use_cla": false, "clip_qkv": null,
+      "num_kv_shared_layers": 0, "cross_attention_layers": [], "pruned_heads": {},
+      "residual_multiplier": 1.0, "sliding_window": null,)");
+  EXPECT_EQ(ShapeOf(text), ShapeOf(kLlama3));
+}
+
+// Transformers write the list for every family.
+TEST(HfConfigTest, LayerTypesOfAFamilyWithoutWindowsAreAllFull) {
+  const auto llama = [](const char* type) {
+    std::string types = R"("full_attention")";
+    for (int i = 1; i < 32; ++i) types += fmt::format(R"(, "{}")", type);
+    return ShapeOf(With(std::string(kLlama3), "{", R"({"layer_types": [)" + types + "],"));
+  };
+  EXPECT_EQ(llama("full_attention"), ShapeOf(kLlama3));
+  EXPECT_THAT([&] { llama("sliding_attention"); },
+              ThrowsMessage<InputError>(HasSubstr("layer_types has sliding_attention")));
+}
 
 TEST(HfConfigTest, RefusesJsonThatIsNoObject) {
   EXPECT_THAT([] { ParseHfConfig("[]", "config.json"); },

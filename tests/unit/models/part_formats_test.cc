@@ -121,8 +121,21 @@ TEST(PartFormatsTest, APartIsLeftOutAsAWholeOrNotAtAll) {
         Formats("qwen3-8b", R"("quant_method": "fp8",
                                "modules_to_not_convert": ["re:.*self_attn\\.o_proj"])");
       },
-      ThrowsMessage<InputError>(
-          AllOf(HasSubstr("1 of the 4 matrices of attention"), HasSubstr("all or none"))));
+      ThrowsMessage<InputError>(AllOf(HasSubstr("1 of the 4 matrices of attention"),
+                                      HasSubstr("none, or most of them"))));
+}
+
+// NVIDIA's DeepSeek-V3.1-NVFP4 quantises one of the five matrices of attention, o_proj.
+TEST(PartFormatsTest, APartOfWhichMostMatricesAreLeftOutHas16BitsAndANote) {
+  const auto formats = Formats("deepseek-v3", R"("quant_method": "modelopt", "quant_algo": "NVFP4",
+      "exclude_modules": ["*self_attn.q_a_proj*", "*self_attn.q_b_proj*",
+      "*self_attn.kv_a_proj_with_mqa*", "*self_attn.kv_b_proj*", "lm_head"])");
+  EXPECT_EQ(formats->weights, DType::kNvfp4);
+  EXPECT_EQ(formats->parts, AttentionIn16Bits());
+  EXPECT_EQ(formats->note,
+            "exclude_modules leaves 4 of the 5 matrices of attention in 16 bits; all 5 are "
+            "computed so");
+  EXPECT_EQ(Formats("qwen3-8b", R"("quant_method": "fp8")")->note, "");
 }
 
 TEST(PartFormatsTest, UnknownModulesMethodsAndSchemesAreNamed) {

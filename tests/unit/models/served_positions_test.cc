@@ -68,6 +68,25 @@ const Case kCases[] = {
     {"LongRopeOfTransformers5", "phi3", 131072,
      R"("rope_parameters": {"rope_type": "longrope", "original_max_position_embeddings": 4096})",
      131072, 4096, 131072, 131072, 131072, 131072},
+    // The keys that each server reads, in its order. vLLM: the least of all.
+    {"SeqLength", "llama", 8192, R"("seq_length": 4096)", 4096, 4096, 4096, 4096, 8192, 8192},
+    {"MaxSeqLen", "llama", 8192, R"("max_seq_len": 4096)", 4096, 4096, 4096, 4096, 8192, 8192},
+    {"LongerSeqLength", "llama", 8192, R"("seq_length": 16384)", 8192, 8192, 8192, 16384, 8192,
+     8192},
+    {"SeveralKeys", "llama", 8192,
+     R"("max_sequence_length": 6000, "max_seq_length": 7000, "seq_len": 5000,
+     "max_target_positions": 4000, "n_positions": 4500)",
+     4000, 4000, 4000, 6000, 8192, 8192},
+    // CohereForAI/c4ai-command-r: model_max_length takes the place of all others in vLLM.
+    {"ModelMaxLength", "llama", 8192, R"("model_max_length": 131072, "seq_len": 4096)", 131072,
+     131072, 131072, 131072, 8192, 8192},
+    {"UnlimitedModelMaxLength", "llama", 8192,
+     R"("model_max_length": 1000000000000000019884624838656)", 2147483647, 2147483647, 2147483647,
+     2147483647, 8192, 8192},
+    // 4 x 4096; TensorRT-LLM: 4 x 8192.
+    {"LinearOfSeqLength", "llama", 8192,
+     R"("seq_length": 4096, "rope_scaling": {"type": "linear", "factor": 4.0})", 16384, 16384,
+     16384, 16384, 8192, 32768},
 };
 
 class ServedPositionsTest : public ::testing::TestWithParam<Case> {};
@@ -92,6 +111,30 @@ TEST_P(ServedPositionsTest, AreThoseThatEachServerDerives) {
 
 INSTANTIATE_TEST_SUITE_P(RopeTypes, ServedPositionsTest, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Olmo 3 is simulated and not computed; its long context comes from YaRN.
+TEST(ServedPositionsOfFamiliesTest, AScalingCountsForFamiliesWithoutAnExecutorToo) {
+  const ModelConfig model = ParseHfConfig(
+      R"({"model_type": "olmo3", "hidden_size": 64, "intermediate_size": 100, "sliding_window": 64,
+      "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 9,
+      "max_position_embeddings": 65536, "rope_scaling": {"rope_type": "yarn", "factor": 8.0,
+      "original_max_position_embeddings": 16384}})",
+      "config.json");
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kVllm).most, 131072);  // 8 x 16384
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kSglang).most, 65536);
+}
+
+// Gemma 3's 131,072 positions hold the factor already: vLLM applies it to other families alone.
+TEST(ServedPositionsOfFamiliesTest, VllmAppliesNoFactorToGemma3) {
+  const ModelConfig model = ParseHfConfig(
+      R"({"model_type": "gemma3_text", "hidden_size": 64, "intermediate_size": 100,
+      "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+      "vocab_size": 9, "sliding_window": 64, "sliding_window_pattern": 6,
+      "max_position_embeddings": 131072, "rope_scaling": {"rope_type": "linear", "factor": 8.0}})",
+      "config.json");
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kVllm).most, 131072);
+  EXPECT_EQ(FindServedPositions(model, PositionRule::kSglang).most, 1048576);
+}
 
 TEST(LearnedPositionsTest, AreAsManyAsTheirTableHas) {
   ModelConfig gpt2;
