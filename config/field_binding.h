@@ -96,7 +96,10 @@ class FromMessage {
 
   template <class T>
   void OptionalNested(const char* field, std::optional<T>& value) const {
-    if (Has(field)) Nested(field, value.emplace());
+    if (!Has(field)) return;
+    // What is there stays where the message says nothing.
+    if (!value) value.emplace();
+    Nested(field, *value);
   }
 
   template <class T>

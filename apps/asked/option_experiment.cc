@@ -216,8 +216,8 @@ void FieldWriter::WriteParallelism() {
     Set("system.pipeline_parallel", std::to_string(values_.CountOf(*stages)));
   }
   if (const GivenOption* const copies = values_.FindParallelism(FlagSetting::kReplicas)) {
-    const bool is_mixture = ReadNamedShape(model_, true).moe.experts > 0;
-    if (is_mixture && copies->name.starts_with("--d")) {
+    const bool is_mixture = MostExperts(ReadNamedShape(model_, true)) > 0;
+    if (is_mixture && copies->name.starts_with("--d") && values_.CountOf(*copies) > 1) {
       values_.Refuse(copies->name,
                      "replicas of a mixture of experts share them, which is not simulated; "
                      "allowed: --replicas N, whole copies");
@@ -428,7 +428,11 @@ void FieldWriter::WriteServerFlag(const GivenOption& flag) {
   const std::string field = has_flag ? FieldOfFlag(*settings, own->setting) : "";
   if (field.empty()) {
     std::vector<std::string_view> names;
-    for (const ServerFlag& known : listed->server->flags) names.push_back(known.flag);
+    for (const ServerFlag& known : listed->server->flags) {
+      const bool is_taken = OptionValues::IsParallelism(known.setting) ||
+                            (settings != nullptr && !FieldOfFlag(*settings, known.setting).empty());
+      if (is_taken) names.push_back(known.flag);
+    }
     values_.Refuse(flag.name, fmt::format("no flag of {}; allowed: {}", ServerTitle(server_, ""),
                                           fmt::join(names, ", ")));
   }

@@ -71,7 +71,8 @@ bool Exists(const std::string& path) {
 }
 
 std::string AbsolutePath(const std::string& path) {
-  return fs::absolute(path).lexically_normal().string();
+  const fs::path absolute = fs::absolute(path).lexically_normal();
+  return (absolute.has_filename() ? absolute : absolute.parent_path()).string();
 }
 
 }  // namespace

@@ -282,9 +282,12 @@ struct LengthRange {
   [[nodiscard]] double mean() const { return static_cast<double>(low + high) / 2; }
 };
 
+// 1, of fixed lengths, where the row says nothing.
+double RangeRatio(const ServingRow& row) { return row.Share("range_ratio").value_or(1); }
+
 LengthRange PromptsOf(const ServingRow& row) {
   const std::int64_t nominal = row.RequiredCount("isl");
-  const double ratio = row.Share("range_ratio").value_or(1);
+  const double ratio = RangeRatio(row);
   const auto low = static_cast<std::int64_t>(ratio * static_cast<double>(nominal));
   return {std::max<std::int64_t>(low, 1), nominal};
 }
@@ -297,16 +300,16 @@ bool StaysInStep(const ServingRow& row) {
          MostExperts(ReadNamedShape(row.Text("model"), true)) > 0;
 }
 
-// Without a range, users whose outputs all have one length would stay in lockstep: whoever begins
-// together ends together, and all prompts come at once. Measured loops do not, because clients and
-// servers take requests one after the other. A spread of the outputs about the nominal length
-// mixes the users in the same way; the mean stays. `context`: the longest request.
+// With fixed lengths, users whose outputs all have one length would stay in lockstep: whoever
+// begins together ends together, and all prompts come at once. Measured loops do not, because
+// clients and servers take requests one after the other. A spread of the outputs about the nominal
+// length mixes the users in the same way; the mean stays. `context`: the longest request.
 LengthRange OutputsOf(const ServingRow& row, std::int64_t context) {
   const std::int64_t nominal = row.RequiredCount("osl");
   const std::int64_t room = std::max<std::int64_t>(context - PromptsOf(row).high - nominal, 0);
-  const bool spreads = !row.Has("range_ratio") && !StaysInStep(row);
+  const double ratio = RangeRatio(row);
+  const bool spreads = ratio == 1 && !StaysInStep(row);
   const std::int64_t spread = spreads ? std::min(nominal / kOutputSpreadPart, room) : 0;
-  const double ratio = row.Share("range_ratio").value_or(1);
   const auto low = static_cast<std::int64_t>(ratio * static_cast<double>(nominal));
   return {std::max<std::int64_t>(low - spread, 1), nominal + spread};
 }
@@ -372,7 +375,7 @@ std::set<std::string> SetServerSettings(const ServingRow& row, const EngineSetti
 // known.
 void SetObservedSlots(const ServingRow& row, ChangeList& list) {
   const std::int64_t users = row.RequiredCount("concurrency");
-  const bool unpublished = !row.Has("range_ratio") && !row.Has("max_seqs") && !row.Has("server");
+  const bool unpublished = RangeRatio(row) == 1 && !row.Has("max_seqs") && !row.Has("server");
   if (!unpublished || users < 2 || !EqualsIgnoringCase(row.Text("engine"), "trtllm")) return;
   if (!row.Text("version").starts_with("1.0.0rc")) return;
   if (MostExperts(ReadNamedShape(row.Text("model"), true)) > 0) return;

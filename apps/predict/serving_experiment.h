@@ -22,8 +22,8 @@ struct ServingExperiment {
 // The experiment of a row: the server preset of its engine and version, its settings, and the
 // closed loop of its measurement: `concurrency` users who all begin at once and send 10 times as
 // many requests (or `requests`), each the next one when its answer is complete. Lengths are drawn
-// uniformly from [range_ratio x L, L]; without a range, prompts have their nominal length and
-// outputs 0.9 to 1.1 times it. `changes`: to every experiment, as --set takes them.
+// uniformly from [range_ratio x L, L]; without a range, or with 1, prompts have their nominal
+// length and outputs 0.9 to 1.1 times it. `changes`: to every experiment, as --set takes them.
 //
 // Throws InputError with one line: a cell or flag that is no value, a model, device or format that
 // is not known, ranks that do not fit together, requests beyond the context, and deployments that

@@ -20,8 +20,8 @@ LongestRequest LongestRequestOf(WorkloadConfig workload, std::uint64_t seed) {
   while (const TracedRequest* next = source->Peek()) {
     const TimePoint arrival = next->arrival;
     const std::int32_t output = next->output_tokens;
-    longest.tokens =
-        std::max(longest.tokens, std::int64_t{next->prompt_tokens} + next->max_output_tokens);
+    longest.lengths.push_back(std::int64_t{next->prompt_tokens} + next->max_output_tokens);
+    longest.tokens = std::max(longest.tokens, longest.lengths.back());
     longest.mean_prompt_tokens += next->prompt_tokens;
     longest.mean_output_tokens += output;
     source->Take();

@@ -1,7 +1,9 @@
 // The longest request of a load, from which the limit of a server follows, and the mean one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "traces/workload.h"
 
@@ -12,7 +14,12 @@ struct LongestRequest {
   std::int64_t requests = 0;  // that were looked at
   double mean_prompt_tokens = 0;
   double mean_output_tokens = 0;
-  double requests_per_s = 0;  // between the first and the last arrival; 0 = all at once
+  double requests_per_s = 0;          // between the first and the last arrival; 0 = all at once
+  std::vector<std::int64_t> lengths;  // as `tokens`, of every request
+
+  [[nodiscard]] std::int64_t LongerThan(std::int64_t limit) const {
+    return std::ranges::count_if(lengths, [limit](std::int64_t one) { return one > limit; });
+  }
 };
 
 // Looks at all requests of a trace, or at the first 100,000 of a load that is drawn; answers arrive

@@ -92,7 +92,7 @@ TEST(LongestRequestTest, TheLimitComesFromTheLoad) {
   EXPECT_THAT(answer.configurations[0].command, HasSubstr("--max-model-len 1280"));
   EXPECT_THAT(answer.assumptions,
               Contains("max_model_len comes from the longest of 100000 requests of the load, 1152 "
-                       "tokens with the limit of its output, rounded up: 1280"));
+                       "tokens with the limit of its output: 1280, rounded up"));
 }
 
 TEST(LongestRequestTest, AGivenLimitIsTaken) {

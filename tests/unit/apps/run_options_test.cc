@@ -295,9 +295,26 @@ INSTANTIATE_TEST_SUITE_P(
                    "--quantization, --kv-cache-dtype, --gpu-memory-utilization, "
                    "--max-num-batched-tokens, --max-num-seqs, --max-model-len, "
                    "--enable-prefix-caching, --no-enable-prefix-caching"},
+        BadOptions{"FlagWithoutAField",
+                   {"--model", "llama-3.1-8b", "--hardware", "h100", "--server", "TGI 3.3.7",
+                    "--rate", "10", "--max-batch-size", "4"},
+                   "--max-batch-size: no flag of TGI 3.3.7; allowed: --num-shard, --quantize, "
+                   "--cuda-memory-fraction, --max-batch-prefill-tokens, --max-total-tokens, "
+                   "--max-batch-total-tokens, --waiting-served-ratio, --max-concurrent-requests"},
+        BadOptions{"CopiesOfAMixture",
+                   {"--model", "deepseek-v3", "--hardware", "h200", "--tp", "8", "--rate", "1",
+                    "--data-parallel-size", "2"},
+                   "--data-parallel-size: replicas of a mixture of experts share them, which is "
+                   "not simulated; allowed: --replicas N, whole copies"},
         BadOptions{"Horizon", Together(kLlama, {"--rate", "10", "--horizon", "1000000"}),
                    "--horizon: counts microseconds; allowed: --duration, in seconds"}),
     [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(RunOptionsTest, OneDataParallelRankIsNone) {
+  const Words mixture = {"--model", "qwen3-30b-a3b", "--hardware", "h100", "--rate", "1"};
+  EXPECT_THAT(Resolved(Together(mixture, {"--data-parallel-size", "1"})),
+              HasSubstr("qwen3-30b-a3b"));
+}
 
 // Weights of 70 billion parameters in 16 bits need two devices, and the longest request four. 0.92
 // of the device is 78.7 GB.

@@ -157,6 +157,37 @@ TEST_F(ExperimentConfigTest, ReplacesFieldsOfAPresetModelAndDevice) {
   EXPECT_EQ(config.system.hardware_spec.sm_count, 7);
 }
 
+// 116.83e9 parameters of 2 bytes; the checkpoint stores the experts in 4.25 bits (MXFP4).
+TEST_F(ExperimentConfigTest, AFormatThatIsNamedHoldsForPartsWithFormatsOfTheirOwn) {
+  const std::string model = "system.model=gpt-oss-120b";
+  const auto bytes = [](const ExperimentConfig& config) {
+    return static_cast<double>(WeightBytesPerRank(config.system.model_spec, {}, 0));
+  };
+  EXPECT_LT(bytes(Read("small.textproto", {model})), 70e9);
+  EXPECT_NEAR(bytes(Read("small.textproto", {model, "system.model_shape.weight_dtype=bf16"})),
+              233.66e9, 0.1e9);
+  // Formats that are named beside it hold.
+  const ExperimentConfig mixed =
+      Read("small.textproto", {model,
+                               "system.model_shape={weight_dtype: bf16 formats "
+                               "{experts: nvfp4}}"});
+  EXPECT_EQ(mixed.system.model_spec.formats.experts, DType::kNvfp4);
+}
+
+TEST_F(ExperimentConfigTest, AFieldOfAnOptionalPartLeavesTheOthersAsTheyAre) {
+  const ExperimentConfig plain = Read("small.textproto");
+  const ExperimentConfig limited =
+      Read("small.textproto", {"system.hardware_spec.energy.limit_watts=300"});
+  ASSERT_TRUE(plain.system.hardware_spec.energy && limited.system.hardware_spec.energy);
+  EnergySpec expected = *plain.system.hardware_spec.energy;
+  expected.limit_watts = 300;
+  EXPECT_EQ(*limited.system.hardware_spec.energy, expected);
+  const ExperimentConfig latent = Read(
+      "small.textproto", {"system.model=deepseek-v3", "system.model_shape.latent.kv_rank=256"});
+  EXPECT_EQ(latent.system.model_spec.latent->kv_rank, 256);
+  EXPECT_EQ(latent.system.model_spec.latent->query_rank, 1536);
+}
+
 TEST_F(ExperimentConfigTest, ResolvesPathsFromTheFolderOfTheFileThatHasThem) {
   Write("deeper/traced.textproto",
         "workload { trace { path: \"t.csv\" } } policy { orca {} }\n"
