@@ -1,4 +1,4 @@
-// What a server does for the model and the workload of an experiment, and the simulation does not.
+// Differences between the server of an experiment and its simulation.
 #pragma once
 
 #include <string>

@@ -186,7 +186,7 @@ void RecommendSearch::OpenLog() {
   evaluator_.UseLog(&*log_);
 }
 
-// What servers do and the simulation does not. It depends on these settings alone.
+// Names what servers do and the simulation does not; it depends on these settings alone.
 void RecommendSearch::AssumeServers() {
   std::set<std::tuple<std::size_t, std::size_t, std::string, std::int32_t>> known;
   for (const Candidate& candidate : candidates_) {

@@ -51,12 +51,9 @@ void ApplyRule(const LayerRule& rule, LayerDefaults& defaults) {
   set(rule.own_pool, defaults.own_pool);
   set(rule.difference, defaults.difference);
   set(rule.stage_difference, defaults.stage_difference);
-  if (std::ranges::find(defaults.sources, rule.source) == defaults.sources.end()) {
-    defaults.sources.push_back(rule.source);
-  }
 }
 
-// What the layers so far and those of one more kind allow together.
+// Leaves in `all` what layers of one more kind allow, too.
 void JoinKinds(const LayerDefaults& kind, bool keeps_state, LayerDefaults& all) {
   all.prefix_caching = all.prefix_caching && kind.prefix_caching;
   all.chunks = std::min(all.chunks, kind.chunks);

@@ -1,4 +1,4 @@
-// What a release of a server decides by itself for a model, by the kinds of the model's layers.
+// Decisions that a release of a server makes by itself, by the kinds of a model's layers.
 //
 // Each server has one table of rules in its own source. A rule changes some decisions from a
 // release on, for some kinds of layers; what it leaves open stays as the rules before it say.
@@ -69,7 +69,7 @@ enum class DifferenceMatters : std::uint8_t {
   kStages,            // with several stages of a pipeline
 };
 
-// What a run says where the release does something else than the simulation.
+// A line of a run whose release does something else than the simulation.
 struct DefaultDifference {
   std::string_view text;  // what the server does, then what is done here; empty: nothing differs
   DifferenceMatters matters = DifferenceMatters::kAlways;
@@ -105,10 +105,9 @@ struct LayerDefaults {
   DefaultDifference difference = {};                // of a kind
   DefaultDifference stage_difference = {};          // of a kind
   std::vector<DefaultDifference> differences = {};  // of a model: all that there are
-  std::vector<std::string_view> sources = {};       // of a kind
 };
 
-// What beside its kind decides for a layer.
+// Facts beside its kind that decide for a layer.
 struct LayerCase {
   DeviceClass device = DeviceClass::kHopper;
   std::string_view model;  // its name

@@ -19,18 +19,20 @@ constexpr const char* kServerDefaultsHead = R"(# What servers decide unasked
 
 <!-- Generated from config/servers by `twinserve doctor --list server-defaults`. Do not edit. -->
 
-`system.server` fills in what a release of a server decides when nobody says anything. Some of it depends on the kinds of the
-model's layers: the tables have a row where a decision changes, for releases from there on. A model with layers of several kinds
-gets what all of them allow, and the longest of their blocks. What the experiment or an option says holds against the table.
+`system.server` fills in what a release of a server decides when nobody says anything. Some of it
+depends on the kinds of the model's layers: the tables have a row where a decision changes, for
+releases from there on. A model with layers of several kinds gets what all of them allow, and the
+longest of their blocks. What the experiment or an option says holds against the table.
 
-- **Ahead**: whether steps are planned before the results of the steps before them are back; "one stage": not with
-  `pipeline_parallel` above 1.
-- **Block**: tokens of a block of the KV cache, on GPUs of the generations Hopper / Blackwell / others; "state": as long as a
-  state is large.
+- **Ahead**: whether steps are planned before the results of the steps before them are back; "one
+  stage": not with `pipeline_parallel` above 1.
+- **Block**: tokens of a block of the KV cache, on GPUs of the generations Hopper / Blackwell /
+  others; "state": as long as a state is large.
 - **Keeps**: the format of the cache where config.json names none; of states, likewise.
 - **Not simulated**: what a run says in one line, where it matters for the model and the workload.
 
-The source of a row is what was read in the named release's own source. Models of encoders are refused, and so have no row.
+The source of a row is what was read in the named release's own source. Models of encoders are
+refused, and so have no row.
 )";
 
 constexpr std::array kDeviceClasses = {DeviceClass::kHopper, DeviceClass::kBlackwell,

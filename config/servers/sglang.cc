@@ -16,7 +16,7 @@ constexpr std::array kSglangPresets = {
                  "defaults of SGLang 0.5.23; estimates: host and boundary of vLLM 0.23.0",
                  {0, 5, 23}}};
 
-// What SGLang decides unasked, read in the Python sources of 0.5.23, srt/.
+// SGLang's decisions when nobody says anything, read in the Python sources of 0.5.23, srt/.
 constexpr LayerRule kSglangRules[] = {
     {.since = {0, 5, 23},
      .source = "arg_groups/overrides.py, _page_size_default, _pipeline_parallel_overlap_disable; "

@@ -21,8 +21,8 @@ constexpr std::array kTgiPresets = {
                  "defaults of TGI 3.3.7; estimates: host of vLLM V0, boundary of vLLM 0.23.0",
                  {3, 0, 0}}};
 
-// What TGI decides unasked: launcher/src/main.rs and server/text_generation_server/models of 2.0
-// and 3.x.
+// TGI's decisions when nobody says anything: launcher/src/main.rs and
+// server/text_generation_server/models of 2.0 and 3.x.
 constexpr LayerRule kTgiRules[] = {
     {.since = {2, 0, 4},
      .source = "server/text_generation_server/models/cache_manager.py; not verified: each kind",

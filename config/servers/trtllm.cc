@@ -14,8 +14,8 @@ constexpr std::array kTrtllmPresets = {
                  "defaults of TensorRT-LLM 1.0; estimates: host hidden, boundary of vLLM 0.23.0",
                  {1, 0, 0}}};
 
-// What TensorRT-LLM decides unasked with its PyTorch back end: Python sources of 1.0, read at
-// revisions near the release.
+// TensorRT-LLM's decisions with its PyTorch back end when nobody says anything: Python sources
+// of 1.0, read at revisions near the release.
 constexpr LayerRule kTrtllmRules[] = {
     {.since = {1, 0, 0},
      .source = "llmapi/llm_args.py, KvCacheConfig, enable_chunked_prefill, "

@@ -42,9 +42,9 @@ constexpr std::array kVllmPresets = {
                  true},
     ServerPreset{"vllm-0.33.0", "vllm_v1", "defaults of 0.33.0; boundary of 0.23.0", {0, 33, 0}}};
 
-// What vLLM decides unasked, read in the Python sources of the releases that a rule names; what
-// changed between two of them is dated to the later one. The block of attention beside states is
-// as long as a state is large (sim/devices/kv_grouping.h).
+// vLLM's decisions when nobody says anything, read in the Python sources of the releases that a
+// rule names; what changed between two of them is dated to the later one. The block of attention
+// beside states is as long as a state is large (sim/devices/kv_grouping.h).
 constexpr LayerRule kVllmRules[] = {
     {.since = {0, 6, 3},
      .source = "engine/arg_utils.py, create_engine_config (0.6.3, 0.7.3)",
