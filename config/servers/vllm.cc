@@ -31,12 +31,12 @@ constexpr std::array kVllmPresets = {
                  true},
     ServerPreset{"vllm-0.19.0",
                  "vllm_v1",
-                 "defaults and boundary of 0.15.1",
+                 "defaults of 0.19.0; boundary of 0.15.1",
                  {0, 19, 0},
                  kBoundarySecondsBefore0230},
     ServerPreset{"vllm-0.23.0",
                  "vllm_v1",
-                 "defaults of 0.15.1; boundary of recorded runs",
+                 "defaults of 0.23.0; boundary of recorded runs",
                  {0, 23, 0},
                  kBoundarySeconds,
                  true},
@@ -132,8 +132,8 @@ constexpr LayerRule kVllmRules[] = {
     {.since = {0, 16, 0},
      .source = "config/vllm.py (0.16.0 to 0.33.0)",
      .ahead = PlansAhead::kAlways,
-     .stage_difference = DefaultDifference{"plans steps ahead with several stages, too; here each "
-                                           "waits for the results of those before it",
+     .stage_difference = DefaultDifference{"plans steps ahead with several stages, too; here "
+                                           "the next step of a request waits for its result",
                                            DifferenceMatters::kStages}},
     {.since = {0, 16, 0},
      .kinds = Kinds({LayerKind::kLatent}),
@@ -259,9 +259,9 @@ bool PlansStepsAhead(PlansAhead ahead, const ServerVersion& version, std::int32_
   }
 }
 
-void FillV1(const ServerPreset& preset, const ServerVersion& version, const ServerMachine& machine,
+void FillV1(const ServerVersion& version, const ServerMachine& machine,
             const proto::Experiment& asked, proto::Experiment& defaults) {
-  const bool newest = preset.name == "vllm-0.33.0";
+  constexpr ServerVersion kMoreMemory = {0, 20, 0};  // config/cache.py of 0.19.0 and 0.20.0
   proto::VllmV1Policy& policy = *defaults.mutable_policy()->mutable_vllm_v1();
   const VllmDecisions& decisions = FindDecisions(version);
   const LayerDefaults layers =
@@ -275,7 +275,7 @@ void FillV1(const ServerPreset& preset, const ServerVersion& version, const Serv
       PlansStepsAhead(layers.ahead, version, machine.parallelism.pipeline, asked));
   policy.set_pipeline_parallel_size(machine.parallelism.pipeline);
   proto::System& system = *defaults.mutable_system();
-  system.mutable_memory()->set_utilization(newest ? 0.92 : 0.9);
+  system.mutable_memory()->set_utilization(version < kMoreMemory ? 0.9 : 0.92);
   FillLayers(layers, system);
 }
 
@@ -312,7 +312,7 @@ void FillVllm(const ServerPreset& preset, const ServerVersion& version,
   if (preset.policy == "vllm_v0") {
     FillV0(version, machine, asked, defaults);
   } else {
-    FillV1(preset, version, machine, asked, defaults);
+    FillV1(version, machine, asked, defaults);
   }
 }
 

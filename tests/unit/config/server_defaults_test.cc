@@ -258,6 +258,18 @@ TEST(LayerDefaultsTest, VllmV1sBudgetFollowsDeviceAndRelease) {
   EXPECT_EQ(budget("vllm-0.33.0", "h200-sxm"), 8192);
 }
 
+// config/cache.py of 0.19.0 and 0.20.0. A recorded server of 0.23.0 with Qwen3-14B on an H100 had
+// 18,038 blocks; the share of 0.9 gives 17,202, that of 0.92 gives 17,854.
+TEST(LayerDefaultsTest, VllmTakes92PercentOfTheMemorySince0_20) {
+  const auto share = [](const std::string& server) {
+    return Served(server, "qwen3-14b", "h100-sxm").system.memory.utilization;
+  };
+  EXPECT_EQ(share("vllm-0.19.0"), 0.9);
+  EXPECT_EQ(share("vllm-0.20.0"), 0.92);
+  EXPECT_EQ(share("vllm-0.23.0"), 0.92);
+  EXPECT_EQ(share("vllm-0.33.0"), 0.92);
+}
+
 TEST(LayerDefaultsTest, BlocksOfLatentVectorsAreThoseOfTheKernels) {
   const auto block = [](const std::string& server, const std::string& hardware,
                         const std::string& system = "") {
