@@ -326,7 +326,7 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
       LoadOwnPolicy(config);
       ValidateContext(config.policy, config.system.model_spec.max_position);
     }
-    config.system.memory = sim::MemoryDefaultsFor(TraitsOf(config));
+    config.system.memory = sim::MemoryDefaultsFor(TraitsOf(config), config.system.model_spec);
     SetMachineDefaults(config);
     if (message.cost().fitted().has_path()) {
       config.cost = ReadFittedCostFile(message.cost().fitted().path());

@@ -16,6 +16,7 @@
 #include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/random.h"
+#include "run/server_differences.h"
 #include "sched/policy/vllm_v1.h"
 #include "traces/integer_sampler.h"
 
@@ -296,6 +297,9 @@ std::vector<std::string> WarningsOf(const Deployment& deployment, CostCache* cos
     warnings.push_back(std::move(line));
   }
   WarnOfServer(deployment, warnings);
+  for (std::string& line : ServerDifferences(deployment.config)) {
+    warnings.push_back(std::move(line));
+  }
   WarnOfShapes(deployment, warnings);
   if (deployment.groups.empty()) {
     WarnOfReplicas(deployment, warnings);

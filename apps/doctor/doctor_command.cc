@@ -40,6 +40,7 @@ void AddDoctorCommand(CommandParser app, CommandContext& /*context*/) {
       {{"models", DoctorList::kModels},
        {"hardware", DoctorList::kHardware},
        {"servers", DoctorList::kServers},
+       {"server-defaults", DoctorList::kServerDefaults},
        {"policies", DoctorList::kPolicies},
        {"cost-models", DoctorList::kCostModels},
        {"configuration", DoctorList::kConfiguration}},

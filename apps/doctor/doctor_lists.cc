@@ -9,6 +9,7 @@
 
 #include "config/configuration_page.h"
 #include "config/hardware_file.h"
+#include "config/servers/layer_defaults.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/model_names.h"
@@ -156,10 +157,13 @@ ordered_json ListJson(DoctorList list) {
       return ChoicesJson(CostChoices());
     case DoctorList::kNone:
     case DoctorList::kConfiguration:
+    case DoctorList::kServerDefaults:
       break;
   }
+  const bool is_reference = list == DoctorList::kConfiguration;
   throw InputError(InputError::Kind::kUsage, "--format",
-                   "json of --list configuration, which is a page; allowed: table");
+                   fmt::format("json of --list {}, which is a page; allowed: table",
+                               is_reference ? "configuration" : "server-defaults"));
 }
 
 }  // namespace
@@ -176,6 +180,9 @@ void PrintList(DoctorList list, std::ostream& out) {
       return PrintHardware(out);
     case DoctorList::kServers:
       return PrintServers(out);
+    case DoctorList::kServerDefaults:
+      out << ServerDefaultsPage();
+      return;
     case DoctorList::kPolicies:
       return PrintChoices(PolicyChoices(), "Use: policy { NAME { FIELD: VALUE } }\n", out);
     case DoctorList::kCostModels:

@@ -11,6 +11,7 @@ enum class DoctorList : std::uint8_t {
   kModels,
   kHardware,
   kServers,
+  kServerDefaults,  // docs/server-defaults.md
   kPolicies,
   kCostModels,
   kConfiguration,  // docs/configuration.md
@@ -19,7 +20,7 @@ enum class DoctorList : std::uint8_t {
 void PrintList(DoctorList list, std::ostream& out);
 
 // Prints the list as an array of objects, in base units; 0 = no such unit. Throws InputError
-// (usage) for kConfiguration, which is a page.
+// (usage) for kConfiguration and kServerDefaults, which are pages.
 void PrintListJson(DoctorList list, std::ostream& out);
 
 }  // namespace twin::apps

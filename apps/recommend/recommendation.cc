@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -23,6 +25,7 @@
 #include "run/many/capacity_runs.h"
 #include "run/many/distinct_reports.h"
 #include "run/many/parallel_runs.h"
+#include "run/server_differences.h"
 
 namespace twin::run {
 namespace {
@@ -78,6 +81,7 @@ class RecommendSearch {
 
  private:
   void Describe();
+  void AssumeServers();
   void OpenLog();
   void Search();
   void RejectHopeless();
@@ -182,10 +186,25 @@ void RecommendSearch::OpenLog() {
   evaluator_.UseLog(&*log_);
 }
 
+// Names what servers do and the simulation does not; it depends on these settings alone.
+void RecommendSearch::AssumeServers() {
+  std::set<std::tuple<std::size_t, std::size_t, std::string, std::int32_t>> known;
+  for (const Candidate& candidate : candidates_) {
+    const CandidateSettings& choice = candidate.choice;
+    const std::int32_t stages = choice.layout.parallelism.pipeline;
+    if (!known.emplace(choice.model, choice.hardware, choice.server, stages).second) continue;
+    for (std::string& line : ServerDifferences(candidate.deployment.config)) {
+      const bool is_new = std::ranges::find(answer_.assumptions, line) == answer_.assumptions.end();
+      if (is_new) answer_.assumptions.push_back(std::move(line));
+    }
+  }
+}
+
 void RecommendSearch::Search() {
   candidates_ = space_.All(costs_, answer_.rejected);
   answer_.candidates = candidates_.size() + answer_.rejected.size();
   if (candidates_.empty()) return;
+  AssumeServers();
   if (!options_.log.empty()) OpenLog();
   limits_.assign(candidates_.size(), 0.0);
   const RunLength full = evaluator_.FullLength(candidates_);

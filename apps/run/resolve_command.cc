@@ -15,6 +15,7 @@
 #include "config/experiment_text.h"
 #include "core/input_error.h"
 #include "run/deployment.h"
+#include "run/server_differences.h"
 
 namespace twin::apps {
 namespace {
@@ -81,6 +82,9 @@ void Resolve(ResolveArguments& arguments) {
     return;
   }
   const run::Deployment deployment = run::Resolve(config);
+  for (const std::string& line : run::ServerDifferences(config)) {
+    std::cerr << "warning: " << line << "\n";
+  }
   std::vector<FieldLine> lines = LinesOf(WriteResolved(deployment.config));
   const OriginText origins(config, arguments.experiment);
   std::map<std::string, std::string> texts;

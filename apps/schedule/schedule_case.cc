@@ -56,14 +56,21 @@ const json& Member(const json& object, const char* field, json::value_t type,
   return *found;
 }
 
-// Refuses fields that would have no effect.
+// Refuses fields that would have no effect; `answers` only if no other one is unknown, as they
+// follow from what is asked.
 void RequireKnown(const json& object, std::initializer_list<std::string_view> known,
-                  const std::string& where) {
-  for (const auto& [field, value] : object.items()) {
-    if (std::find(known.begin(), known.end(), field) != known.end()) continue;
-    Refuse(where, fmt::format("field '{}' is unknown; allowed: {}", Printable(field),
-                              fmt::join(known, ", ")));
+                  const std::string& where, std::initializer_list<std::string_view> answers = {}) {
+  const auto in = [](std::initializer_list<std::string_view> names, const std::string& field) {
+    return std::find(names.begin(), names.end(), field) != names.end();
+  };
+  const std::string* unknown = nullptr;
+  for (auto item = object.begin(); item != object.end(); ++item) {
+    if (in(known, item.key())) continue;
+    if (unknown == nullptr || in(answers, *unknown)) unknown = &item.key();
   }
+  if (unknown == nullptr) return;
+  Refuse(where, fmt::format("field '{}' is unknown; allowed: {}", Printable(*unknown),
+                            fmt::join(known, ", ")));
 }
 
 std::vector<std::int32_t> Script(const json& request, const char* field, const std::string& where) {
@@ -252,8 +259,9 @@ ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where
   RequireKnown(object,
                {"case", "policy", "variant", "grade", "params", "kv", "requests", "tags", "example",
                 "truncated", "steps", "batches"},
-               where);
+               where, {"chosen"});
   ScheduleCase c;
+  c.where = where;
   c.name = Member(object, "case", json::value_t::string, where).get<std::string>();
   c.policy = Member(object, "policy", json::value_t::string, where).get<std::string>();
   c.variant = object.contains("variant")

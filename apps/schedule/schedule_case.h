@@ -44,6 +44,7 @@ struct BatchTime {
 // A line of a case file (NDJSON).
 struct ScheduleCase {
   std::string name;
+  std::string where;  // file and line, for refusals
   std::string policy;
   std::string variant;    // the family of cases it belongs to; default: the policy
   nlohmann::json params;  // without the parameters in `speculation`

@@ -77,7 +77,7 @@ void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
         TakeLine(line, file + ":" + std::to_string(++number), arguments.check, tallies);
       } catch (const InputError& error) {
         std::cerr << "twinserve: " << error.what() << "\n";
-        context.exit_code = std::max(context.exit_code, error.exit_code());
+        context.exit_code = std::max(context.exit_code, 1);  // a case is data, whatever is wrong
       }
       progress.Show(++done);
     }

@@ -25,9 +25,10 @@ std::int32_t UnboundedBlocks(const ScheduleCase& c) {
   const std::int64_t blocks = rows * ((prompt + output) / c.block_size + 1);
   constexpr std::int64_t kMost = 100'000'000;
   if (blocks > kMost) {
-    throw InputError(InputError::Kind::kData, "case " + c.name,
-                     "without kv.blocks its requests may take " + std::to_string(blocks) +
-                         " blocks; allowed: up to " + std::to_string(kMost));
+    throw InputError(InputError::Kind::kData, c.where + ": kv",
+                     "field 'blocks' is 0, with which the requests may take " +
+                         std::to_string(blocks) + " blocks; allowed: up to " +
+                         std::to_string(kMost));
   }
   return static_cast<std::int32_t>(blocks);
 }
@@ -109,8 +110,9 @@ std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case
   if (schedule_case.batch_time) return DecideBatches(schedule_case, policy_config);
   PolicyConfig policy = policy_config;
   if (schedule_case.speculation.on() && !SetSpeculation(policy, schedule_case.speculation)) {
-    throw InputError(InputError::Kind::kData, "case " + schedule_case.name,
-                     "policy \"" + schedule_case.policy + "\" knows no speculation");
+    throw InputError(InputError::Kind::kData, schedule_case.where + ": params",
+                     "field 'num_speculative_tokens' is set, but policy \"" + schedule_case.policy +
+                         "\" knows no speculation");
   }
   const PolicyTraits traits = TraitsOf(policy);
   EngineConfig config = EngineConfigOf(schedule_case, traits);

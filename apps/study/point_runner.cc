@@ -15,6 +15,7 @@
 #include "run/many/output_statistics.h"
 #include "run/process_use.h"
 #include "run/record/run_listener.h"
+#include "run/server_differences.h"
 #include "run/simulation.h"
 
 namespace twin::run {
@@ -98,11 +99,14 @@ Deployment PointRunner::Make(std::size_t point) {
   return deployment;
 }
 
-void PointRunner::MakeOnce(std::size_t point, Shared& shared) {
+void PointRunner::MakeOnce(std::size_t point, Shared& shared, RunControl& control) {
   const std::lock_guard lock(shared.making);
   if (std::exchange(shared.made, true)) return;
   try {
     shared.deployment = Make(point);
+    for (const std::string& line : ServerDifferences(shared.deployment.config)) {
+      control.OnWarning(line);
+    }
   } catch (const std::exception& error) {
     shared.error = error.what();
   }
@@ -112,7 +116,7 @@ std::vector<StudyRow> PointRunner::Run(std::size_t point,
                                        std::span<const std::uint32_t> replications,
                                        RunControl& control) {
   const std::shared_ptr<Shared> shared = Find(point);
-  MakeOnce(point, *shared);
+  MakeOnce(point, *shared, control);
   std::string error = shared->error;
   Warmup warmup;
   Deployment cut;  // of this call alone

@@ -54,7 +54,7 @@ class PointRunner {
   std::shared_ptr<Shared> Find(std::size_t point);
   std::shared_ptr<SharedWarmup> FindSharedWarmup(std::size_t combination);
   [[nodiscard]] Deployment Make(std::size_t point);
-  void MakeOnce(std::size_t point, Shared& shared);
+  void MakeOnce(std::size_t point, Shared& shared, RunControl& control);
   bool RunRow(const Deployment& deployment, const Warmup& warmup, StudyRow& row,
               RunControl& control);
   RunOutcome RunOnce(const Deployment& deployment, const StudyRow& row, RunControl& control);

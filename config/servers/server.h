@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "config/models/served_positions.h"
+#include "config/servers/layer_defaults.h"
 #include "config/servers/server_name.h"
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
@@ -17,6 +18,7 @@
 namespace twin::proto {
 class Experiment;
 class Policy;
+class System;
 }  // namespace twin::proto
 
 namespace twin {
@@ -96,9 +98,10 @@ struct ServerFlag {
 struct LaunchSettings;
 
 struct Server {
-  std::string_view family;                // of its names
-  std::string_view title;                 // as its makers write it
-  std::span<const ServerPreset> presets;  // oldest first
+  std::string_view family;                 // of its names
+  std::string_view title;                  // as its makers write it
+  std::span<const ServerPreset> presets;   // oldest first
+  std::span<const LayerRule> layer_rules;  // a later one holds against an earlier one
   std::string_view library;  // of its kernels: a word of cost.profile.library; empty: the default
   double boundary_log_sd = 0.3;  // of boundaries that were not recorded, of their logarithm
 
@@ -118,6 +121,9 @@ struct Server {
   std::span<const ServerFlag> flags;
   std::string (*launch_command)(const LaunchSettings& settings);
 };
+
+// Sets the size of blocks and the format of the cache.
+void FillLayers(const LayerDefaults& layers, proto::System& defaults);
 
 // One source per server in this folder.
 extern const Server kVllmServer;

@@ -96,6 +96,13 @@ void FillHost(const ServerMachine& machine, const proto::Policy& policy, proto::
 
 }  // namespace
 
+void FillLayers(const LayerDefaults& layers, proto::System& defaults) {
+  if (layers.block_size > 0) defaults.mutable_memory()->set_block_size(layers.block_size);
+  if (layers.format == KeptFormat::kFp8) {
+    defaults.mutable_model_shape()->set_kv_dtype(proto::ModelShape::fp8);
+  }
+}
+
 std::vector<ServerPreset> ServerPresets() {
   std::vector<ServerPreset> presets;
   for (const Server* const server : kServers) {

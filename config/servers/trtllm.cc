@@ -2,6 +2,7 @@
 
 #include "config/experiment.pb.h"
 #include "config/servers/launch_command.h"
+#include "config/servers/layer_defaults.h"
 #include "config/servers/server.h"
 
 namespace twin {
@@ -13,17 +14,56 @@ constexpr std::array kTrtllmPresets = {
                  "defaults of TensorRT-LLM 1.0; estimates: host hidden, boundary of vLLM 0.23.0",
                  {1, 0, 0}}};
 
-void FillTrtllm(const ServerPreset& /*preset*/, const ServerVersion& /*version*/,
-                const ServerMachine& /*machine*/, const proto::Experiment& /*asked*/,
+// TensorRT-LLM's decisions with its PyTorch back end when nobody says anything: Python sources
+// of 1.0, read at revisions near the release.
+constexpr LayerRule kTrtllmRules[] = {
+    {.since = {1, 0, 0},
+     .source = "llmapi/llm_args.py, KvCacheConfig, enable_chunked_prefill, "
+               "disable_overlap_scheduler",
+     .prefix_caching = true,
+     .chunks = DefaultChunks::kOff,
+     .ahead = PlansAhead::kAlways,
+     .block_size = 32,
+     .format = KeptFormat::kModel,
+     .difference = DefaultDifference{"reuses the blocks of shared prefixes (enable_block_reuse); "
+                                     "here every prompt is computed",
+                                     DifferenceMatters::kUncachedPrefixes}},
+    {.since = {1, 0, 0},
+     .kinds = kLatentKinds,
+     .source = "_torch/pyexecutor/py_executor_creator.py: reuse on SM90 and SM100 alone",
+     .device = DeviceClass::kOther,
+     .prefix_caching = false,
+     .difference = DefaultDifference{}},
+    {.since = {1, 0, 0},
+     .kinds = kLatentKinds,
+     .source = "_torch/pyexecutor/py_executor_creator.py: FlashMLA",
+     .device = DeviceClass::kHopper,
+     .block_size = 64},
+    {.since = {1, 0, 0},
+     .kinds = kWindowKinds,
+     .source = "max_attention_window of llmapi/llm_args.py; not verified: reuse with windows",
+     .own_pool = false},
+    {.since = {1, 0, 0},
+     .kinds = kStateKinds,
+     .source =
+         "_torch/pyexecutor/mamba_cache_manager.py: starts with block reuse switched off alone",
+     .prefix_caching = false,
+     .format = KeptFormat::k16Bits,
+     .difference = DefaultDifference{}}};
+
+void FillTrtllm(const ServerPreset& /*preset*/, const ServerVersion& version,
+                const ServerMachine& machine, const proto::Experiment& /*asked*/,
                 proto::Experiment& defaults) {
+  const LayerDefaults layers =
+      DefaultsOfModel(kTrtllmRules, version, machine.model, machine.hardware);
   proto::TrtllmPolicy& policy = *defaults.mutable_policy()->mutable_trtllm();
   policy.set_capacity_scheduler_policy(proto::TrtllmPolicy::GUARANTEED_NO_EVICT);
   policy.set_context_chunking_policy(proto::TrtllmPolicy::none);
   policy.set_max_batch_size(2048);
   policy.set_max_num_tokens(8192);
-  proto::Memory& memory = *defaults.mutable_system()->mutable_memory();
-  memory.set_block_size(32);
-  memory.set_utilization(0.9);
+  proto::System& system = *defaults.mutable_system();
+  FillLayers(layers, system);
+  system.mutable_memory()->set_utilization(0.9);
 }
 
 // Its overlap scheduler hides the host.
@@ -70,6 +110,7 @@ std::string TrtllmCommand(const LaunchSettings& settings) {
 const Server kTrtllmServer = {.family = "trtllm",
                               .title = "TensorRT-LLM",
                               .presets = kTrtllmPresets,
+                              .layer_rules = kTrtllmRules,
                               .library = "trtllm",
                               .fill_defaults = FillTrtllm,
                               .find_host = FindTrtllmHost,

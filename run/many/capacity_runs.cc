@@ -15,6 +15,7 @@
 #include "run/many/forked_runs.h"
 #include "run/many/packed_json.h"
 #include "run/many/parallel_runs.h"
+#include "run/server_differences.h"
 #include "run/simulation.h"
 
 namespace twin::run {
@@ -139,6 +140,7 @@ void CapacityRuns::Run(double x, std::size_t seeds) {
   }
   if (missing.empty()) return;
   const Deployment deployment = DeploymentAt(x);
+  for (const std::string& line : ServerDifferences(deployment.config)) control_.OnWarning(line);
   const auto count = [&](std::size_t i) {
     ++counts_[missing[i]];
     control_.OnProgress("capacity: runs", static_cast<std::uint64_t>(runs()), 0);

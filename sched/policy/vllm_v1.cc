@@ -101,7 +101,6 @@ void VllmV1Config::ValidateStartUp() const {
   RequireField(max_num_scheduled_tokens <= max_num_batched_tokens,
                "vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens,
                AtMostField("max_num_batched_tokens", max_num_batched_tokens));
-  // A request that is padded to this length would otherwise wait for ever.
 }
 
 PolicyTraits VllmV1Config::Traits() const {

@@ -15,7 +15,6 @@ namespace {
 // Tokens that kernels of paged attention want a block to be a multiple of.
 constexpr std::int64_t kKernelBlock = 16;
 constexpr std::int64_t kLatentKernelBlock = 128;
-constexpr std::int32_t kLatentBlock = 64;
 
 // Layers with equal needs: the layer numbers of the whole model, and their page.
 struct Bucket {
@@ -42,10 +41,7 @@ Bucket BucketOf(const ModelSpec& model, const LayerSpec& layer, const Parallelis
     bucket.page_bytes = FixedKvBytes(model, kept, parallelism);
     return bucket;
   }
-  if (layer.latent) {
-    bucket.latent = true;
-    bucket.group.block_size = std::max(config.block_size, kLatentBlock);
-  }
+  bucket.latent = layer.latent.has_value();
   bucket.token_bytes =
       KvBytesPerTokenAndLayer(model, layer, parallelism) + IndexBytesPerToken(layer);
   if (config.hybrid && !KeepsAllTokens(layer)) {

@@ -1,10 +1,25 @@
 #include "sim/devices/memory_defaults.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 
 namespace twin::sim {
 
-MemoryConfig MemoryDefaultsFor(const PolicyTraits& traits) {
+namespace {
+
+// vLLM's FlashMLA wants blocks of 64 tokens.
+constexpr std::int32_t kLatentBlock = 64;
+
+bool HasLatents(const ModelSpec& model) {
+  return model.latent || std::ranges::any_of(model.groups, [](const LayerGroup& group) {
+           return group.layer.latent.has_value();
+         });
+}
+
+}  // namespace
+
+MemoryConfig MemoryDefaultsFor(const PolicyTraits& traits, const ModelSpec& model) {
   MemoryConfig memory;
   const auto rule = MemoryRuleNamed(traits.memory_rule);
   CHECK(rule.has_value());
@@ -15,6 +30,7 @@ MemoryConfig MemoryDefaultsFor(const PolicyTraits& traits) {
   if (traits.sequences_per_step_max > 0) memory.max_sequences = traits.sequences_per_step_max;
   if (traits.context_tokens_max > 0) memory.max_model_length = traits.context_tokens_max;
   memory.kv_groups = traits.keeps_kv_groups;
+  if (memory.kv_groups && HasLatents(model)) memory.block_size = kLatentBlock;
   memory.caches_prefixes = traits.caches_prefixes;
   memory.window_pool_ratio = traits.window_pool_ratio;
   return memory;

@@ -128,7 +128,7 @@ class ScheduleRefusalTest : public ScheduleCommandTest,
 TEST_P(ScheduleRefusalTest, IsOneLineThatNamesLineAndField) {
   const std::string bad = Changed(kChunkedCase, GetParam().from, GetParam().to);
   const CommandOutcome outcome = Check(bad + "\n" + kPaddedCase + "\n");
-  EXPECT_GE(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 1);  // data, whatever is wrong with them
   EXPECT_EQ(outcome.out, "static_padded: 1/1 matched\n");
   EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("cases.ndjson:1"));
@@ -142,6 +142,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"NoName", R"("case":)", R"("kase":)", "'kase' is unknown"},
         BadLine{"NoPool", R"("kv":)", R"("vk":)", "'vk' is unknown"},
         BadLine{"NoSteps", R"("steps":)", R"("stops":)", "'stops' is unknown"},
+        BadLine{"TheQuestionBeforeTheAnswer", R"("example":"4a",)", R"("chosen":[0],"events":[],)",
+                "'events' is unknown"},
+        BadLine{"AnAnswerAlone", R"("example":"4a",)", R"("chosen":[0],)", "'chosen' is unknown"},
         BadLine{"UnknownPolicy", R"("policy":"vllm_v1")", R"("policy":"vllm_v2")", "vllm_v2"},
         BadLine{"UnknownParameter", "max_num_seqs", "max_num_sets", "max_num_sets"},
         BadLine{"UnknownFieldOfARequest", R"("prompt":6,)", R"("prompt":6,"lora":1,)",
@@ -162,6 +165,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"LongerThanAnyContext", R"("prompt":6,)", R"("prompt":2000000000,)", "'prompt'"},
         BadLine{"WorkThatIsNone", R"([0,"P",6])", R"([0,6,"P"])", "'work'"}),
     [](const auto& test) { return test.param.name; });
+
+TEST_F(ScheduleCommandTest, DraftsForAPolicyWithoutAreRefusedByTheirField) {
+  const CommandOutcome outcome =
+      Check(Changed(kPaddedCase, R"("params":{)",
+                    R"("params":{"num_speculative_tokens":2,"spec_method":"ngram",)") +
+            "\n");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("cases.ndjson:1: params: field 'num_speculative_tokens' is set"));
+}
 
 TEST_F(ScheduleCommandTest, RefusesAFileWithoutCases) {
   const CommandOutcome outcome = Check("");

@@ -86,6 +86,29 @@ TEST_F(SweepCommandTest, WritesARowPerRunAndOnePerPoint) {
               HasSubstr(",mean_ttft_ms,mean_ttft_ms_low,mean_ttft_ms_high,"));
 }
 
+TEST_F(SweepCommandTest, SaysOnceWhatTheServerDoesAndTheSimulationDoesNot) {
+  Write("shared.textproto", R"(
+workload {
+  requests: 20
+  arrivals { kind: poisson rate: 1 }
+  shape {
+    prompt { kind: fixed value: 200 }
+    output { kind: fixed value: 5 }
+    shared_prefix { prompts: 1 tokens: 4000 }
+  }
+}
+system { model: "llama-3-8b" hardware: "h100-sxm" server: "trtllm-1.0.0" }
+)");
+  Write("study.textproto",
+        "base: \"shared.textproto\"\naxis { path: \"workload.arrivals.rate\" values: [1, 2] }\n");
+  const CommandOutcome outcome = Sweep("s");
+  EXPECT_EQ(outcome.exit_code, 0);
+  const std::string line = "90 % of the prompt tokens repeat earlier prompts";
+  const std::size_t first = outcome.err.find(line);
+  ASSERT_NE(first, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find(line, first + 1), std::string::npos) << outcome.err;
+}
+
 TEST_F(SweepCommandTest, ResultsDoNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(Sweep("one", {"--jobs", "1"}).exit_code, 0);
   EXPECT_EQ(Sweep("three", {"--jobs", "3"}).exit_code, 0);

@@ -109,11 +109,11 @@ TEST(ServerPresetsTest, SglangChunksByDeviceMemoryAndCachesTokenByToken) {
   EXPECT_EQ(config.cost.Get<sim::ProfileCostConfig>().engine, sim::StepEngine::kSglang);
   const ExperimentConfig small =
       Parse("model: 'llama-3.1-8b' hardware: 'rtx-4090' server: 'sglang-0.5.23'");
-  EXPECT_EQ(small.policy.Get<SglangConfig>().chunked_prefill_size, 2048);
+  EXPECT_EQ(small.policy.Get<SglangConfig>().chunked_prefill_size, 4096);
 }
 
 // server_args.py of SGLang 0.5: 512 + 1.5 x 8192 + 2 x 256 + 1024 / 8 = 13,440 of 81,559 MiB are
-// not static on an H100; on an RTX 4090, 512 + 1.5 x 2048 + 2 x 24 + 128 = 3,760 of 24,564.
+// not static on an H100; on an RTX 4090, 512 + 1.5 x 4096 + 2 x 48 + 128 = 6,880 of 24,564.
 TEST(ServerPresetsTest, SglangKeepsMemoryForActivationsAndGraphs) {
   const ExperimentConfig large =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'sglang-0.5.23'");
@@ -121,8 +121,8 @@ TEST(ServerPresetsTest, SglangKeepsMemoryForActivationsAndGraphs) {
   EXPECT_EQ(large.cost.Get<sim::ProfileCostConfig>().captured_size_max, 256u);
   const ExperimentConfig small =
       Parse("model: 'llama-3.1-8b' hardware: 'rtx-4090' server: 'sglang-0.5.23'");
-  EXPECT_EQ(small.system.memory.utilization, 0.847);
-  EXPECT_EQ(small.cost.Get<sim::ProfileCostConfig>().captured_size_max, 24u);
+  EXPECT_EQ(small.system.memory.utilization, 0.72);
+  EXPECT_EQ(small.cost.Get<sim::ProfileCostConfig>().captured_size_max, 48u);
   // 512 + 1.5 x 16384 + 2 x 256 + 128 = 25,728 MiB.
   const ExperimentConfig chunks =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'sglang-0.5.23'",

@@ -12,6 +12,7 @@
 #include "core/input_error.h"
 #include "run/many/capacity_runs.h"
 #include "run/simulation.h"
+#include "tests/unit/run/reports.h"
 #include "tests/unit/traces/trace_samples.h"
 
 namespace twin::run {
@@ -168,6 +169,35 @@ TEST_F(CapacityTest, TheSmallestValueMayLieBeyondTheRange) {
   const Capacity nowhere = Find(question, {"fleet.textproto"}).capacities.front();
   EXPECT_EQ(nowhere.verdict, Capacity::Verdict::kHoldsNowhere);
   EXPECT_TRUE(std::isnan(nowhere.value));
+}
+
+// All values have the same server, prompts and shares.
+TEST_F(CapacityTest, SaysOnceWhatTheServerDoesAndTheSimulationDoesNot) {
+  Write("shared.textproto", R"(
+seed: 1
+workload {
+  requests: 20
+  arrivals { kind: poisson rate: 1 }
+  shape {
+    prompt { kind: fixed value: 200 }
+    output { kind: fixed value: 5 }
+    shared_prefix { prompts: 1 tokens: 4000 }
+  }
+}
+system { model: "llama-3-8b" hardware: "h100-sxm" server: "trtllm-1.0.0" }
+)");
+  Reports reports;
+  FindCapacities({Read("shared.textproto")}, {"shared.textproto"},
+                 {.path = "workload.arrivals.rate",
+                  .from = 1,
+                  .to = 100,
+                  .bounds = ParseBounds("mean_ttft_ms<=1000"),
+                  .replications = 10,
+                  .doublings_max = 0,
+                  .jobs = 2},
+                 reports);
+  EXPECT_THAT(reports.warnings, ::testing::ElementsAre(
+                                    HasSubstr("90 % of the prompt tokens repeat earlier prompts")));
 }
 
 TEST_F(CapacityTest, SaysWhenTheBoundsHoldEverywhereOrNowhere) {

@@ -68,7 +68,8 @@ TEST(ConfigWarningsTest, AServerOfAVersionThatIsNotListed) {
   config.system.server_asked = "vLLM 0.20.1";
   EXPECT_THAT(WarningsFor(config),
               ElementsAre("system.server: vLLM 0.20.1 is not listed; vllm-0.19.0 stands in for it "
-                          "(defaults and boundary of 0.15.1; decisions are those of 0.19.0, which "
+                          "(defaults of 0.19.0; boundary of 0.15.1; decisions are those of 0.19.0, "
+                          "which "
                           "it shares)"));
 }
 

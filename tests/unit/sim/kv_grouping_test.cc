@@ -35,6 +35,7 @@ struct Worked {
   std::int32_t tensor;
   std::int64_t block_bytes;
   const char* groups;
+  std::int32_t block_size = 16;  // that is asked for
 };
 constexpr Worked kWorked[] = {
     {"gpt-oss-120b", 1, 589'824, "W18/16 F18/16"},
@@ -46,8 +47,8 @@ constexpr Worked kWorked[] = {
     {"mimo-v2-flash", 4, 184'320, "F9/32 W8/16 W8/16 W8/16 W8/16 W7/16"},
     {"gemma-4-31b", 1, 2'621'440, "W10/16 W10/16 W10/16 W10/16 W10/16 F10/32"},
     {"step-3.7-flash", 8, 98'304, "F12/16 W11/16 W11/16 W11/16"},
-    {"deepseek-v3", 1, 4'497'408, "F61/64"},
-    {"deepseek-v3.2", 1, 5'012'736, "F61/64"},
+    {"deepseek-v3", 1, 4'497'408, "F61/64", 64},
+    {"deepseek-v3.2", 1, 5'012'736, "F61/64", 64},
     {"qwen3.5-397b-a17b", 1, 15 * 4'292'608LL, "S15/2096 S15/2096 S15/2096 F15/2096"},
     {"qwen3.5-397b-a17b", 2, 15 * 2'146'304LL, "S15/2096 S15/2096 S15/2096 F15/2096"},
     {"qwen3.5-397b-a17b", 4, 15 * 1'081'344LL, "S15/1056 S15/1056 S15/1056 F15/1056"},
@@ -60,7 +61,8 @@ constexpr Worked kWorked[] = {
 
 TEST(KvGroupingTest, GroupsAreThoseOfTheOriginal) {
   for (const Worked& worked : kWorked) {
-    const KvGrouping grouping = Grouping(worked.model, worked.tensor);
+    const KvGrouping grouping =
+        Grouping(worked.model, worked.tensor, {.block_size = worked.block_size});
     EXPECT_EQ(grouping.block_bytes, worked.block_bytes) << worked.model;
     EXPECT_EQ(TextOf(grouping), worked.groups) << worked.model;
   }
