@@ -150,7 +150,7 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
     if (arguments.hostile_worlds < 0) options.hostile_worlds = kEngineHostileWorlds;
   }
   if (arguments.budget_s > 0) options.planning_budget_s = arguments.budget_s;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   options.host.limits.memory_bytes =
       0;  // the sanitizer's own memory has addresses beyond any limit
   options.host.limits.cpu_seconds = 300;

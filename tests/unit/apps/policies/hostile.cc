@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -89,7 +90,7 @@ class Hostile final : public twin::Policy {
   void Plan(twin::StepBuilder& step) override {
     if (steps_ == 0) ++*shared_count;
     if (steps_++ == 0) DoOnce();
-    if (does_ == "sleeps") std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (does_ == "sleeps") std::this_thread::sleep_for(std::chrono::milliseconds(3));
     if (does_ == "works") Work();
     inner_.Plan(step);
   }
@@ -120,9 +121,10 @@ class Hostile final : public twin::Policy {
     }
   }
 
+  // 2 ms of CPU time.
   static void Work() {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-    while (std::chrono::steady_clock::now() < end) {
+    const std::clock_t begin = std::clock();
+    while (std::clock() - begin < 2 * CLOCKS_PER_SEC / 1000) {
     }
   }
 
