@@ -143,7 +143,7 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.rounds_max = std::max(arguments.rounds, arguments.rounds_max);
   if (arguments.hostile_worlds >= 0) options.hostile_worlds = arguments.hostile_worlds;
   options.metric = arguments.metric;
-  // What lies beside the judge's sets, for policies that begin with it.
+  // Policies may begin with the one beside the judge's sets.
   options.host.paths = {ExperimentFile("policy_search/judge/chat").parent_path().parent_path()};
   if (!arguments.engine.empty()) {
     options.planning_budget_s = options.host.loading_s = kEngineBudgetSeconds;

@@ -203,7 +203,7 @@ const char* FileView::Mount(const Bind& bind, const std::string& source, const s
 
 const char* FileView::Enter() const {
   const char* const failed = Fill();
-  // What is outside becomes the root again.
+  // The root is again the one outside.
   if (failed != nullptr && chdir(kOutside) == 0) (void)!chroot(".");
   (void)!chdir("/");
   return failed;

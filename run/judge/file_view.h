@@ -1,4 +1,4 @@
-// What a policy's process sees of the file system.
+// The files that a policy's process sees.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ class FileView {
   void Show(const std::string& path);
   // All that colons separate.
   void ShowList(std::string_view paths);
-  // What programs of this machine need, and the files that this process has loaded.
+  // The programs and libraries of this machine, and the files that this process has loaded.
   void ShowSystem();
   // A file and the modules beside it; the file alone in a folder that Show() does not show. Pipes
   // of the folder that have a name lead nowhere.

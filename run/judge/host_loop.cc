@@ -169,7 +169,7 @@ void RefuseCall(const char* call) {
   _exit(1);
 }
 
-// What a process of the sandbox does.
+// Answers the judge in a process of the sandbox.
 class Host {
  public:
   Host() : pipe_(kSandboxIn, kSandboxOut) {}

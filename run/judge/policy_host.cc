@@ -31,7 +31,7 @@ HostCommand Command() {
           .paths = {}};
 }
 
-// What the policy may read.
+// The files that the policy may read.
 FileView ViewOf(const PolicyFile& file, const HostOptions& options) {
   const HostCommand command = Command();
   FileView view;

@@ -111,7 +111,7 @@ void ReplaceStandardStreams() {
   _exit(WIFSIGNALED(status) ? kSignalExit + WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-// What a new process needs, made before it begins.
+// Made before the new process begins, which may not ask for memory while others do.
 struct Start {
   const char* program;
   char* const* arguments;

@@ -54,7 +54,7 @@ class Sandbox {
   Sandbox(const Sandbox&) = delete;
   Sandbox& operator=(const Sandbox&) = delete;
 
-  // What denied a namespace; empty if the sandbox has all of them.
+  // The call that denied a namespace, and why; empty if the sandbox has all of them.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
   // The program's answer to a message; nullopt if it has ended.

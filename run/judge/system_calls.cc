@@ -197,7 +197,7 @@ class Program {
     code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
     Return(answer);
   }
-  // What follows up to EndSkip() is for one call.
+  // The rules up to EndSkip() are for one call.
   std::size_t Skip(int number) {
     code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 0));
     return code_.size();

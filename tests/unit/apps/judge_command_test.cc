@@ -229,8 +229,8 @@ TEST_F(JudgeCommandTest, CountsTheTimeOfPlanning) {
   for (const char* const does : {"works", "sleeps"}) {
     const json verdict = Hostile(does);
     ASSERT_TRUE(verdict["valid"]) << verdict.dump();
-    // 2 ms of work, or 3 ms of sleep, of which the measurement leaves one out.
-    EXPECT_GE(verdict["planning_us"]["p50"], 1900) << does;
+    // Half a millisecond of work, or of sleep beyond the one that is not counted.
+    EXPECT_GE(verdict["planning_us"]["p50"], 450) << does;
     EXPECT_LT(verdict["charged_score"], verdict["score"]) << does;
     EXPECT_EQ(Hostile(does, {"--budget", "0.1"})["gate"], "G7") << does;
   }

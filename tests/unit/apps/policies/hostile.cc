@@ -90,7 +90,7 @@ class Hostile final : public twin::Policy {
   void Plan(twin::StepBuilder& step) override {
     if (steps_ == 0) ++*shared_count;
     if (steps_++ == 0) DoOnce();
-    if (does_ == "sleeps") std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    if (does_ == "sleeps") std::this_thread::sleep_for(std::chrono::microseconds(1500));
     if (does_ == "works") Work();
     inner_.Plan(step);
   }
@@ -121,10 +121,10 @@ class Hostile final : public twin::Policy {
     }
   }
 
-  // 2 ms of CPU time.
+  // Half a millisecond of CPU time.
   static void Work() {
     const std::clock_t begin = std::clock();
-    while (std::clock() - begin < 2 * CLOCKS_PER_SEC / 1000) {
+    while (std::clock() - begin < CLOCKS_PER_SEC / 2000) {
     }
   }
 
