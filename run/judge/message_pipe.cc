@@ -3,12 +3,16 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <ctime>
 
 namespace twin::run {
 namespace {
+
+// As much as a pipe holds: a short message comes with one call.
+constexpr std::size_t kReadBytes = 1 << 16;
 
 double Now() {
   timespec now{};
@@ -70,18 +74,26 @@ std::optional<std::span<const std::byte>> MessagePipe::Receive(double seconds) {
 }
 
 bool MessagePipe::HasInput() const {
+  if (!unread_.empty()) return true;
   pollfd ready{.fd = in_, .events = POLLIN, .revents = 0};
   return poll(&ready, 1, 0) > 0 && (ready.revents & POLLIN) != 0;
 }
 
 bool MessagePipe::Read(std::span<std::byte> target, double until) {
   while (!target.empty()) {
-    timed_out_ = !Wait(in_, POLLIN, until);
-    if (timed_out_) return false;
-    const ssize_t got = read(in_, target.data(), target.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    target = target.subspan(static_cast<std::size_t>(got));
+    if (unread_.empty()) {
+      timed_out_ = std::isfinite(until) && !Wait(in_, POLLIN, until);
+      if (timed_out_) return false;
+      incoming_.resize(kReadBytes);
+      const ssize_t got = read(in_, incoming_.data(), incoming_.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      unread_ = std::span<const std::byte>(incoming_).first(static_cast<std::size_t>(got));
+    }
+    const std::size_t bytes = std::min(target.size(), unread_.size());
+    std::memcpy(target.data(), unread_.data(), bytes);
+    target = target.subspan(bytes);
+    unread_ = unread_.subspan(bytes);
   }
   return true;
 }

@@ -115,6 +115,8 @@ class MessagePipe {
   int out_;
   bool timed_out_ = false;
   std::vector<std::byte> outgoing_;
+  std::vector<std::byte> incoming_;
+  std::span<const std::byte> unread_;  // of incoming_
   std::vector<std::byte> message_;
 };
 
