@@ -16,9 +16,9 @@ struct CommandContext {
   int exit_code = 0;
 };
 
-// How the process is started in which `judge` runs a policy: the program and its first arguments.
-// Default: this program.
-void SetPolicyHostCommand(std::vector<std::string> words);
+// How the process is started in which `judge` runs a policy: the program and its first arguments,
+// and the files and folders that it needs. Default: this program.
+void SetPolicyHostCommand(std::vector<std::string> words, std::vector<std::string> paths);
 
 void AddRunCommand(CommandParser app, CommandContext& context);
 void AddResolveCommand(CommandParser app, CommandContext& context);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -27,9 +28,9 @@ constexpr std::string_view kPythonEnding = ".py";
                    fmt::format("{}: {}", file.path, what));
 }
 
-PolicyLoader& PythonLoader() {
-  static PolicyLoader loader;
-  return loader;
+PythonPolicies& Python() {
+  static PythonPolicies policies;
+  return policies;
 }
 
 // One line, as exceptions of a policy may have several.
@@ -129,7 +130,7 @@ std::shared_ptr<const OwnPolicy> LoadLibrary(const PolicyFile& file) {
 // A scheduler of a release: the Python package checks and runs it.
 std::shared_ptr<const OwnPolicy> LoadOfEngine(const PolicyFile& file) {
   if (!file.path.empty()) (void)StateOf(file);
-  if (PythonLoader()) return PythonLoader()(file);
+  if (Python().load) return Python().load(file);
   throw InputError(InputError::Kind::kUsage, "policy.own.engine",
                    fmt::format("{} is run by Python, which this program cannot do; allowed: the "
                                "command twinserve of the Python package (pip install)",
@@ -158,7 +159,13 @@ std::string Quoted(std::string_view text) {
 
 }  // namespace
 
-void SetPythonPolicyLoader(PolicyLoader loader) { PythonLoader() = std::move(loader); }
+void SetPythonPolicies(PythonPolicies policies) { Python() = std::move(policies); }
+
+void PreparePolicy(const PolicyFile& file) {
+  if (Python().prepare && !file.path.ends_with(kLibraryEnding)) Python().prepare(file);
+}
+
+int ForkForPolicy() { return Python().fork ? Python().fork() : fork(); }
 
 std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file) {
   if (file.engine) return LoadOfEngine(file);
@@ -177,7 +184,7 @@ std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file) {
   if (!file.path.ends_with(kPythonEnding)) {
     RefuseFile(file, "is no policy; allowed: a shared library (.so) or a file of Python (.py)");
   }
-  if (PythonLoader()) return PythonLoader()(file);
+  if (Python().load) return Python().load(file);
   RefuseFile(file,
              "is a policy in Python, which this program cannot run; allowed: the command "
              "twinserve of the Python package (pip install), or a shared library (.so)");

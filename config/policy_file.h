@@ -23,18 +23,30 @@ struct PolicyFile {
   bool operator==(const PolicyFile&) const = default;
 };
 
-// Makes policies of a file of Python. Throws InputError (usage).
-using PolicyLoader = std::function<std::shared_ptr<const OwnPolicy>(const PolicyFile&)>;
+// How this process runs policies of Python.
+struct PythonPolicies {
+  // Makes policies of a file. Throws InputError (usage).
+  std::function<std::shared_ptr<const OwnPolicy>(const PolicyFile&)> load;
+  // PreparePolicy().
+  std::function<void(const PolicyFile&)> prepare;
+  // OwnPolicy::fork.
+  std::function<int()> fork;
+};
 
-// The loader of .py files in this process. Called once, before any policy is loaded; without it,
-// such files are refused.
-void SetPythonPolicyLoader(PolicyLoader loader);
+// Called once, before any policy is loaded; without it, files of Python are refused.
+void SetPythonPolicies(PythonPolicies policies);
 
 // Runs code of the file. Loading a shared library again gives the library as it was; one that was
 // changed since is refused. Throws InputError (usage) with the field: a file that is missing or of
 // another kind, a library without the symbols of config/policy_library.h or of another build, a
 // policy that cannot be made, parameters that it does not have.
 std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file);
+
+// Loads what the policy needs of this package and of the engine, but nothing of the file: for
+// processes that fork before they load it. Throws InputError (usage).
+void PreparePolicy(const PolicyFile& file);
+// Splits the process as fork() does, before a policy is loaded.
+int ForkForPolicy();
 
 // The file or class that `--policy asked` names: a shared library, a file of Python with an
 // optional class behind a colon, or MODULE:CLASS; nullopt for the name of a policy of the registry.

@@ -27,7 +27,6 @@
 #include "core/input_error.h"
 #include "run/judge/host_loop.h"
 #include "run/judge/judge.h"
-#include "run/judge/sandbox.h"
 
 namespace twin::apps {
 namespace {
@@ -144,12 +143,14 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.rounds_max = std::max(arguments.rounds, arguments.rounds_max);
   if (arguments.hostile_worlds >= 0) options.hostile_worlds = arguments.hostile_worlds;
   options.metric = arguments.metric;
+  // Policies may begin with the one beside the judge's sets.
+  options.host.paths = {ExperimentFile("policy_search/judge/chat").parent_path().parent_path()};
   if (!arguments.engine.empty()) {
-    options.planning_budget_s = kEngineBudgetSeconds;
+    options.planning_budget_s = options.host.loading_s = kEngineBudgetSeconds;
     if (arguments.hostile_worlds < 0) options.hostile_worlds = kEngineHostileWorlds;
   }
   if (arguments.budget_s > 0) options.planning_budget_s = arguments.budget_s;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   options.host.limits.memory_bytes =
       0;  // the sanitizer's own memory has addresses beyond any limit
   options.host.limits.cpu_seconds = 300;
@@ -223,6 +224,10 @@ void JudgeOne(const JudgeArguments& arguments, const std::string& asked, std::si
     verdict = run::Judge(changes, cells, references, options, control);
   }
   header.cpu_s = CpuSeconds() - begin;
+  if (!verdict.sandbox_problem.empty()) {
+    std::cerr << fmt::format("twinserve: judge: {} ran unsandboxed: {} (docs/judge.md)\n", asked,
+                             verdict.sandbox_problem);
+  }
   if (arguments.format == "json") {
     std::cout << VerdictJson(header, verdict).dump() << '\n' << std::flush;
   } else {
@@ -233,7 +238,7 @@ void JudgeOne(const JudgeArguments& arguments, const std::string& asked, std::si
 
 void JudgeAll(const JudgeArguments& arguments, CommandContext& context) {
   if (arguments.host) {
-    run::HostPolicy(run::kSandboxIn, run::kSandboxOut);
+    run::HostPolicies();
     return;
   }
   if (arguments.policies.empty()) {
@@ -291,10 +296,10 @@ void AddScoringOptions(CommandParser command, JudgeArguments& arguments) {
 
 }  // namespace
 
-void SetPolicyHostCommand(std::vector<std::string> words) {
+void SetPolicyHostCommand(std::vector<std::string> words, std::vector<std::string> paths) {
   const std::string program = words.front();
   words.insert(words.end(), {"judge", "--host"});
-  run::SetHostCommand({program, std::move(words)});
+  run::SetHostCommand({program, std::move(words), std::move(paths)});
 }
 
 void AddJudgeCommand(CommandParser app, CommandContext& context) {

@@ -41,8 +41,10 @@ void BindCommandLine(nb::module_& module) {
   module.def("main", &Main, nb::arg("command_line"), nb::arg("further"));
   module.def(
       "set_policy_host_command",
-      [](const std::vector<std::string>& words) { apps::SetPolicyHostCommand(words); },
-      nb::arg("words"));
+      [](const std::vector<std::string>& words, const std::vector<std::string>& paths) {
+        apps::SetPolicyHostCommand(words, paths);
+      },
+      nb::arg("words"), nb::arg("paths"));
   module.def(
       "set_data_folder", [](const std::string& folder) { apps::SetDataFolder(folder); },
       nb::arg("folder"));

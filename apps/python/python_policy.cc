@@ -339,6 +339,16 @@ std::shared_ptr<const OwnPolicy> LoadPythonPolicy(const PolicyFile& file, const 
   }
 }
 
+void PreparePythonPolicy(const PolicyFile& file) {
+  const nb::gil_scoped_acquire lock;
+  try {
+    const nb::object prepare = nb::module_::import_("twinserve._policy_file").attr("prepare");
+    prepare(file.engine ? nb::cast(*file.engine) : nb::object(nb::none()));
+  } catch (const nb::python_error& raised) {
+    throw InputError(InputError::Kind::kUsage, "", TextOf(raised.value()));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const OwnPolicy> OwnPolicyOf(nb::object policy, nb::object error) {
@@ -348,7 +358,10 @@ std::shared_ptr<const OwnPolicy> OwnPolicyOf(nb::object policy, nb::object error
 void SetPolicyLoader(const nb::object& policy_error) {
   // Kept to the end of the process.
   auto* const error = new nb::object(policy_error);
-  SetPythonPolicyLoader([error](const PolicyFile& file) { return LoadPythonPolicy(file, *error); });
+  SetPythonPolicies(
+      {.load = [error](const PolicyFile& file) { return LoadPythonPolicy(file, *error); },
+       .prepare = &PreparePythonPolicy,
+       .fork = &ForkInterpreter});
   nb::register_exception_translator(
       [](const std::exception_ptr& thrown, void* payload) {
         try {

@@ -1,23 +1,28 @@
 #include "run/judge/host_loop.h"
 
-#include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <chrono>
+#include <csignal>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/input_error.h"
 #include "run/judge/host_messages.h"
 #include "run/judge/message_pipe.h"
-#include "run/judge/sandbox.h"
+#include "run/judge/sandbox_inside.h"
+#include "run/judge/system_calls.h"
 #include "sched/engine.h"
 #include "sched/invariant.h"
 #include "sched/policy/own_policy.h"
@@ -57,12 +62,6 @@ void SendFailure(MessagePipe& pipe, FailureKind kind, const std::string& text) {
   pipe.Send(answer.bytes());
 }
 
-void SendReady(MessagePipe& pipe) {
-  MessageWriter answer;
-  answer.Put(HostMessage::kReady);
-  pipe.Send(answer.bytes());
-}
-
 // Calls work() and reports what it throws; false if it threw.
 template <class Work>
 bool Report(MessagePipe& pipe, Work work) {
@@ -81,30 +80,34 @@ bool Report(MessagePipe& pipe, Work work) {
   return false;
 }
 
+std::unique_ptr<Policy> MakeAsPromised(const OwnPolicy& policy, const KvPoolConfig& kv) {
+  std::unique_ptr<Policy> made = policy.make(kv);
+  PolicyTraits traits = made->traits();
+  traits.name = policy.traits.name;
+  if (traits != policy.traits) throw InputError(InputError::Kind::kUsage, "", kTraitsChange);
+  return made;
+}
+
 // One run of the policy.
 class Session {
  public:
   Session(const OwnPolicy& policy, const KvPoolConfig& kv)
-      : engine_({.kv = kv}, std::make_unique<RecordedPolicy>(policy.make(kv), calls_)) {}
+      : engine_({.kv = kv}, std::make_unique<RecordedPolicy>(MakeAsPromised(policy, kv), calls_)) {}
 
   // Handles the events of the message and plans.
   void Plan(MessageReader& message, MessageWriter& answer) {
     const TimePoint now{Duration(message.Get<std::int64_t>())};
-    const auto begin = std::chrono::steady_clock::now();
     while (!message.empty()) HandleEvent(message);
     calls_.Clear();
     const StepPlan* const plan = engine_.PlanStep(now);
-    const auto end = std::chrono::steady_clock::now();
     if (plan != nullptr && !plan->padding_rows.empty()) {
       throw std::runtime_error(
           "pads batches with finished requests, which the judge cannot follow");
     }
     answer.Put(HostMessage::kPlanned);
-    answer.Put(PlanAnswer{
-        .has_plan = plan != nullptr,
-        .wake_at = Nanoseconds(engine_.wake_at()),
-        .planning_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count(),
-        .free_blocks = engine_.pool().free()});
+    answer.Put(PlanAnswer{.has_plan = plan != nullptr,
+                          .wake_at = Nanoseconds(engine_.wake_at()),
+                          .free_blocks = engine_.pool().free()});
     PutCalls(answer, calls_);
   }
 
@@ -142,70 +145,140 @@ class Session {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
-// Serves one run. False at the end of the stream.
-bool ServeSession(const OwnPolicy& policy, const KvPoolConfig& kv, MessagePipe& pipe) {
-  std::optional<Session> session;
-  if (!Report(pipe, [&] { session.emplace(policy, kv); })) return true;
-  SendReady(pipe);
-  MessageWriter answer;
-  while (const auto bytes = pipe.Receive(kForever)) {
-    MessageReader message(*bytes);
-    if (message.Get<HostMessage>() == HostMessage::kEnd) {
-      session.reset();
-      SendReady(pipe);
-      return true;
-    }
-    answer.Clear();
-    if (!Report(pipe, [&] { session->Plan(message, answer); })) return true;
-    pipe.Send(answer.bytes());
-  }
-  return false;
+// Instead of the answer for which the judge waits. Calls nothing that a signal handler may not.
+void RefuseCall(const char* call) {
+  constexpr std::string_view kWhat = "made a system call that policies may not make: ";
+  const std::string_view name = call;
+  std::array<char, 128> message{};
+  std::size_t bytes = sizeof(std::uint32_t);
+  const auto put = [&](const void* from, std::size_t size) {
+    std::memcpy(message.data() + bytes, from, size);
+    bytes += size;
+  };
+  constexpr auto kMessage = HostMessage::kFailure;
+  constexpr auto kKind = FailureKind::kEnded;
+  const auto length = static_cast<std::uint32_t>(kWhat.size() + name.size());
+  put(&kMessage, sizeof kMessage);
+  put(&kKind, sizeof kKind);
+  put(&length, sizeof length);
+  put(kWhat.data(), kWhat.size());
+  put(name.data(), name.size());
+  const auto rest = static_cast<std::uint32_t>(bytes - sizeof(std::uint32_t));
+  std::memcpy(message.data(), &rest, sizeof rest);
+  (void)!write(kSandboxOut, message.data(), bytes);
+  _exit(1);
 }
 
-// Serves one run in a child, so that this process stays as it was after loading.
-bool ServeInChild(const OwnPolicy& policy, const KvPoolConfig& kv, MessagePipe& pipe) {
-  const SandboxLimits limits;
-  const pid_t child = policy.fork ? policy.fork() : fork();
-  if (child < 0) {
-    SendFailure(pipe, FailureKind::kEnded, "no process could be made for a run");
-    return true;
+// Answers the judge in a process of the sandbox.
+class Host {
+ public:
+  Host() : pipe_(kSandboxIn, kSandboxOut) {}
+
+  // Up to the end of the stream, or a failure.
+  void Serve() {
+    MessageWriter hello;
+    hello.Put(HostMessage::kHello);
+    hello.Put(FilterSystemCalls(&RefuseCall));
+    pipe_.Send(hello.bytes());
+    while (const auto bytes = pipe_.Receive(kForever)) {
+      MessageReader message(*bytes);
+      answer_.Clear();
+      if (!Report(pipe_, [&] { Answer(message); })) return;
+      pipe_.Send(answer_.bytes());
+    }
   }
-  if (child == 0) {
-    LimitToOneProcess(limits);
-    _exit(ServeSession(policy, kv, pipe) ? 0 : 1);
+
+ private:
+  void Answer(MessageReader& message) {
+    switch (message.Get<HostMessage>()) {
+      case HostMessage::kPing:
+        return answer_.Put(HostMessage::kReady);
+      case HostMessage::kLoad:
+        policy_ = LoadPolicy(GetFile(message));
+        answer_.Put(HostMessage::kTraits);
+        return PutTraits(answer_, policy_->traits);
+      case HostMessage::kBegin:
+        session_.reset();
+        session_.emplace(*policy_, message.Get<KvPoolConfig>());
+        return answer_.Put(HostMessage::kReady);
+      case HostMessage::kPlan:
+        return session_->Plan(message, answer_);
+      default:
+        throw BadMessage();
+    }
   }
+
+  MessagePipe pipe_;
+  MessageWriter answer_;
+  std::shared_ptr<const OwnPolicy> policy_;
+  std::optional<Session> session_;
+};
+
+// Empty, or why the policy cannot be prepared.
+std::string Prepare(MessageReader& message) {
+  try {
+    PreparePolicy(GetFile(message));
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+// The status of a process, which is killed unless it ends by itself within moments.
+int StatusOf(pid_t process, bool ends) {
+  constexpr int kPolls = 200;
+  constexpr int kPollMicroseconds = 1000;
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  for (int i = 0; ends && i < kPolls; ++i) {
+    if (waitpid(process, &status, WNOHANG) == process) return status;
+    usleep(kPollMicroseconds);
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 1) return false;
-  SendFailure(pipe, UsedUpCpu(status) ? FailureKind::kTooSlow : FailureKind::kEnded,
-              "its process " + EndingText(status, limits));
-  return true;
+  kill(process, SIGKILL);
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+// The new process; does not return in it. The judge learns of a failure.
+pid_t StartProcess(SandboxControl& control, MessageReader& message) {
+  const auto limits = message.Get<SandboxLimits>();
+  const std::string folder = message.GetText();
+  ForgetProcessNumbers();
+  const pid_t process = ForkForPolicy();
+  if (process == 0) {
+    EnterSandbox(control, limits, folder);
+    Host().Serve();
+    _exit(0);
+  }
+  control.CloseDescriptors();
+  constexpr auto kFailed = SandboxMessage::kStop;
+  if (process < 0) control.Send(std::as_bytes(std::span(&kFailed, 1)));
+  return process;
 }
 
 }  // namespace
 
-void HostPolicy(int in, int out) {
-  MessagePipe pipe(in, out);
-  std::shared_ptr<const OwnPolicy> policy;
-  while (const auto bytes = pipe.Receive(kForever)) {
-    MessageReader message(*bytes);
-    const auto kind = message.Get<HostMessage>();
-    if (kind == HostMessage::kLoad) {
-      Report(pipe, [&] {
-        policy = LoadPolicy(GetFile(message));
-        MessageWriter answer;
-        answer.Put(HostMessage::kTraits);
-        PutTraits(answer, policy->traits);
-        pipe.Send(answer.bytes());
-      });
-    } else if (kind == HostMessage::kBegin && policy != nullptr) {
-      const bool in_child = message.Get<bool>();
-      const auto kv = message.Get<KvPoolConfig>();
-      if (!(in_child ? ServeInChild(*policy, kv, pipe) : ServeSession(*policy, kv, pipe))) return;
+void HostPolicies() {
+  prctl(PR_SET_DUMPABLE, 0);  // the processes must not see into this one
+  SandboxControl control(kSandboxControl);
+  pid_t process = -1;
+  while (control.Receive()) {
+    MessageReader message(control.message());
+    MessageWriter answer;
+    switch (message.Get<SandboxMessage>()) {
+      case SandboxMessage::kPrepare:
+        answer.PutText(Prepare(message));
+        break;
+      case SandboxMessage::kStart:
+        process = StartProcess(control, message);
+        continue;
+      case SandboxMessage::kStop:
+        answer.Put(StatusOf(process, message.Get<bool>()));
+        break;
+      case SandboxMessage::kStarted:
+        return;
     }
-    // Messages of a run that has failed are left over: they have no answer.
+    control.Send(answer.bytes());
   }
 }
 

@@ -18,14 +18,15 @@ namespace twin::run {
 
 enum class HostMessage : std::uint8_t {
   // To the process.
+  kPing,   // anything
   kLoad,   // PutFile
-  kBegin,  // bool: in a process of its own; KvPoolConfig
+  kBegin,  // a run that replaces the one before: KvPoolConfig
   kPlan,   // now, then events up to the end
-  kEnd,
   // From the process.
+  kHello,    // comes unasked, before any code of the file runs. bool: FilterSystemCalls() did
+  kReady,    // answers kPing and kBegin
   kTraits,   // name, PutTraits
-  kReady,    // answers kBegin and kEnd
-  kPlanned,  // PutAnswer
+  kPlanned,  // PlanAnswer, PutCalls
   kFailure,  // FailureKind, text
 };
 
@@ -44,9 +45,11 @@ enum class FailureKind : std::uint8_t {
 struct PlanAnswer {
   bool has_plan = false;
   std::int64_t wake_at = Nanoseconds(kTimeNever);
-  std::int64_t planning_ns = 0;  // time that the engine and the policy took
   std::int32_t free_blocks = 0;  // after the plan; both engines must agree
 };
+
+inline constexpr const char* kTraitsChange =
+    "the traits of the policy change from one process or run to the next";
 
 void PutFile(MessageWriter& writer, const PolicyFile& file);
 PolicyFile GetFile(MessageReader& reader);

@@ -83,9 +83,8 @@ class Court {
 
   Verdict Judge() {
     CheckLimits();
-    if (options_.repeats) CheckRepeats();
     std::int32_t round = 0;
-    // A budget that the repeats have used up is for the first round to refuse.
+    // A budget that is used up is for the first round to refuse.
     for (; round < options_.rounds && (round == 0 ? !stopped_ : GoesOn()); ++round) {
       JudgeRound(round, options_.rounds);
     }
@@ -135,7 +134,7 @@ class Court {
     Deployment deployment = DeploymentOf(cell, changes_, seed, true);
     if (planning > Duration{0}) deployment.cost = WithPlanning(deployment.cost, planning);
     RunObserver* const tap =
-        host_ == nullptr ? nullptr : &host_->BeginRun(id_shift, /*in_child=*/true);
+        host_ == nullptr ? nullptr : &host_->BeginRun(id_shift, /*fresh=*/true);
     try {
       return RunJudged(deployment, control_, tap, options_.metric);
     } catch (const CandidateFailure& failure) {
@@ -163,12 +162,19 @@ class Court {
     }
   }
 
-  // Two runs that differ in the ids of their requests alone.
-  void CheckRepeats() {
-    const std::uint64_t seed = SeedOf(options_, 0, ~std::uint64_t{1});
-    const JudgedRun first = RunCandidate(cells_.front(), seed, 0);
-    const auto shift = static_cast<std::uint32_t>(1 + SeedOf(options_, 1, ~std::uint64_t{2}) / 2);
-    const JudgedRun second = RunCandidate(cells_.front(), seed, shift);
+  // Whether this pair's run is repeated: the first one's, and one that the secret draws in each
+  // round. The policy cannot know which.
+  [[nodiscard]] bool IsRepeated(std::size_t cell, std::int32_t round) const {
+    if (!options_.repeats || host_ == nullptr) return false;
+    const auto drawn = SeedOf(options_, 0, ~static_cast<std::uint64_t>(round)) % cells_.size();
+    return cell == drawn || (cell == 0 && round == 0);
+  }
+
+  // Runs a pair's run again, with other ids of its requests.
+  void CheckRepeat(const JudgedCell& cell, std::uint64_t seed, const JudgedRun& first) {
+    const auto shift =
+        static_cast<std::uint32_t>(1 + (SeedOf(options_, 1, ~seed) & 0x7FFFFFFF) / 2);
+    const JudgedRun second = RunCandidate(cell, seed, shift);
     stopped_ = stopped_ || first.interrupted || second.interrupted;
     if (stopped_ || first.digest == second.digest) return;
     throw Refusal{
@@ -187,15 +193,17 @@ class Court {
                                1e6 * QuantileOrZero(host_->planning_s(), 0.5), host_->planned_s(),
                                i, cells_.size(), options_.planning_budget_s)}};
       }
-      JudgePair(i, SeedOf(options_, i, static_cast<std::uint64_t>(round)));
+      JudgePair(i, SeedOf(options_, i, static_cast<std::uint64_t>(round)), IsRepeated(i, round));
       const auto done = static_cast<std::uint64_t>(round) * cells_.size() + i + 1;
       control_.OnProgress("pairs", done, static_cast<std::uint64_t>(rounds) * cells_.size());
     }
   }
 
-  void JudgePair(std::size_t index, std::uint64_t seed) {
+  void JudgePair(std::size_t index, std::uint64_t seed, bool repeats) {
     const JudgedCell& cell = cells_[index];
     const JudgedRun run = RunCandidate(cell, seed, 0);
+    if (repeats) CheckRepeat(cell, seed, run);
+    if (stopped_) return;
     std::vector<JudgedRun> others;
     for (const JudgedReference& reference : references_) {
       others.push_back(RunReference(reference, cell, seed));
@@ -289,31 +297,31 @@ Verdict Judge(const PolicyFile& asked, const std::vector<JudgedCell>& cells,
   const PolicyFile file = asked.engine ? WithSettings(asked, cells.front()) : asked;
   Verdict verdict;
   std::int32_t hostile_worlds = 0;
-  std::unique_ptr<PolicyHost> host;
+  HostOptions host_options = options.host;
+  host_options.planning_s = 2 * options.planning_budget_s;  // a run that never ends
+  PolicyHost host(file, host_options, /*waits=*/true);
   try {
+    host.Load();
     if (options.hostile_worlds > 0) {
-      // A process of its own: the one that is judged knows of no world before.
-      PolicyHost hostile(file, options.host);
-      verdict.sandbox = hostile.sandbox();
       // vLLM checks for an end when a token is appended: each output has a last token.
       const HostileGate gate{.worlds = options.hostile_worlds,
                              .seed = options.secret,
                              .planning_s = options.planning_budget_s / 5,
                              .silent_ends = !asked.engine};
-      hostile_worlds = ServeHostileWorlds(hostile, gate, control);
+      hostile_worlds = ServeHostileWorlds(host, gate, control);
+      host.ForgetPlanning();
     }
-    host = std::make_unique<PolicyHost>(file, options.host);
-    verdict = Court(host.get(), {}, cells, references, options, control).Judge();
+    verdict = Court(&host, {}, cells, references, options, control).Judge();
   } catch (const CandidateFailure& failure) {
     verdict.failure = GateFailure{GateOf(failure.kind()), failure.what()};
   } catch (const Refusal& refusal) {
     verdict.failure = refusal.failure;
   }
   verdict.hostile_worlds = hostile_worlds;
-  if (host == nullptr) return verdict;
-  verdict.sandbox = host->sandbox();
-  verdict.planning_p50_us = 1e6 * QuantileOrZero(host->planning_s(), 0.5);
-  verdict.planning_p99_us = 1e6 * QuantileOrZero(host->planning_s(), 0.99);
+  verdict.sandbox = host.sandbox();
+  verdict.sandbox_problem = host.problem();
+  verdict.planning_p50_us = 1e6 * QuantileOrZero(host.planning_s(), 0.5);
+  verdict.planning_p99_us = 1e6 * QuantileOrZero(host.planning_s(), 0.99);
   return verdict;
 }
 

@@ -44,7 +44,7 @@ struct JudgeOptions {
   std::int32_t rounds = 4;      // pairs of each cell
   std::int32_t rounds_max = 6;  // while a reference is undecided
   std::int32_t hostile_worlds = 1000;
-  bool repeats = true;                // G2: the first run is repeated
+  bool repeats = true;                // G2: some runs are repeated
   std::string metric;                 // in place of Utility(); empty: Utility()
   bool bounds = true;                 // on mean E2E, where the cost model has them (run/bounds)
   double planning_allowed_us = 1000;  // 99 % of the steps; more is charged in a second score
@@ -77,7 +77,8 @@ struct Verdict {
   std::vector<CellScore> cells;
   std::vector<Trade> trades;
   std::int32_t hostile_worlds = 0;  // that it served
-  std::string sandbox;              // SandboxedProcess::kind(); "none" for a policy of the registry
+  std::string sandbox;              // PolicyHost::sandbox(); "none" for a policy of the registry
+  std::string sandbox_problem;      // PolicyHost::problem()
   double planning_p50_us = 0;
   double planning_p99_us = 0;
   // The score with planning charged as host time, from one round; not set if planning is fast.

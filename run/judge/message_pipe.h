@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -96,12 +97,16 @@ class MessagePipe {
 
   MessagePipe(int in, int out) : in_(in), out_(out) {}
 
-  // False if nobody reads any more.
-  bool Send(std::span<const std::byte> message);
+  // False if nobody reads any more, or, on a descriptor that does not block, if nobody has read
+  // for `seconds` (see timed_out()).
+  bool Send(std::span<const std::byte> message,
+            double seconds = std::numeric_limits<double>::infinity());
   // The next message, valid until the next call; nullopt at the end of the stream, or after
   // `seconds` without a whole message (see timed_out()). Throws BadMessage.
   std::optional<std::span<const std::byte>> Receive(double seconds);
   [[nodiscard]] bool timed_out() const { return timed_out_; }
+  // Whether bytes are there that nobody has received.
+  [[nodiscard]] bool HasInput() const;
 
  private:
   bool Read(std::span<std::byte> target, double until);
@@ -110,6 +115,8 @@ class MessagePipe {
   int out_;
   bool timed_out_ = false;
   std::vector<std::byte> outgoing_;
+  std::vector<std::byte> incoming_;
+  std::span<const std::byte> unread_;  // of incoming_
   std::vector<std::byte> message_;
 };
 

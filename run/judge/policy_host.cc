@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -11,6 +13,7 @@
 #include <variant>
 
 #include "core/printable.h"
+#include "core/statistics.h"
 #include "sched/step_builder.h"
 
 namespace twin::run {
@@ -21,11 +24,38 @@ HostCommand& GivenCommand() {
   return command;
 }
 
-// Found where it is needed: a policy's own process does not see /proc.
 HostCommand Command() {
   if (!GivenCommand().program.empty()) return GivenCommand();
   return {.program = std::filesystem::read_symlink("/proc/self/exe").string(),
-          .arguments = {"twinserve", "judge", "--host"}};
+          .arguments = {"twinserve", "judge", "--host"},
+          .paths = {}};
+}
+
+// The files that the policy may read.
+FileView ViewOf(const PolicyFile& file, const HostOptions& options) {
+  const HostCommand command = Command();
+  FileView view;
+  view.ShowSystem();
+  view.Show(command.program);
+  for (const std::string& path : command.paths) view.Show(path);
+  for (const std::string& path : options.paths) view.Show(path);
+  for (const char* const name : {"PYTHONPATH", "LD_LIBRARY_PATH"}) {
+    if (const char* const paths = std::getenv(name)) view.ShowList(paths);
+  }
+  if (!file.path.empty()) {
+    view.ShowWithFolder(file.path);
+  } else if (file.class_name) {
+    view.Show(std::filesystem::current_path().string());  // where modules are looked for
+  }
+  return view;
+}
+
+// An answer that takes longer than its CPU time by less than this was on its way.
+constexpr double kWaySeconds = 1e-3;
+
+double SteadySeconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
 }
 
 constexpr const char* kLost =
@@ -135,13 +165,18 @@ class PolicyHost::RemotePolicy final : public Policy {
     message.Put(Nanoseconds(now));
     message.Append(tap_.events());
     tap_.Clear();
-    MessageReader reader = host_.Exchange(message, HostMessage::kPlanned);
+    double planning_s = 0;
+    MessageReader reader = host_.Measure(message, HostMessage::kPlanned, planning_s);
     const auto answer = reader.Get<PlanAnswer>();
     GetCalls(reader, calls_);
     reader.End();
-    const double planning_s = 1e-9 * static_cast<double>(answer.planning_ns);
     host_.planning_s_.push_back(planning_s);
     host_.planned_s_ += planning_s;
+    host_.planned_in_run_s_ += planning_s;
+    if (host_.planned_in_run_s_ > host_.options_.planning_s) {
+      host_.Fail(FailureKind::kTooSlow,
+                 fmt::format("plans for more than {:g} s in one run", host_.options_.planning_s));
+    }
     return answer;
   }
 
@@ -234,20 +269,26 @@ class PolicyHost::RemotePolicy final : public Policy {
   TimePoint wake_at_ = kTimeNever;
 };
 
-PolicyHost::PolicyHost(const PolicyFile& file, const HostOptions& options)
+PolicyHost::PolicyHost(const PolicyFile& file, const HostOptions& options, bool waits)
     : options_(options),
-      process_(Command().program, Command().arguments, options.limits),
-      pipe_(process_.from(), process_.to()),
+      file_(file),
+      sandbox_(Command().program, Command().arguments, ViewOf(file, options)),
+      problem_(sandbox_.problem()),
       policy_(std::make_shared<OwnPolicy>()) {
+  if (!waits) Load();
+}
+
+PolicyHost::~PolicyHost() = default;
+
+void PolicyHost::Load() {
   MessageWriter message;
-  message.Put(HostMessage::kLoad);
-  PutFile(message, file);
-  MessageReader answer = Exchange(message, HostMessage::kTraits);
-  try {
-    policy_->traits = GetTraits(answer, names_);
-  } catch (const BadMessage& error) {
-    Fail(FailureKind::kRefused, error.what());
-  }
+  message.Put(SandboxMessage::kPrepare);
+  PutFile(message, file_);
+  const auto answer = sandbox_.Ask(message.bytes());
+  if (!answer) throw std::runtime_error("the program that hosts policies does not start");
+  const std::string refusal = MessageReader(*answer).GetText();
+  if (!refusal.empty()) Fail(FailureKind::kRefused, refusal);
+  StartProcess();
   policy_->name = names_.name;
   policy_->make = [this](const KvPoolConfig& kv) -> std::unique_ptr<Policy> {
     if (in_run_ || tap_ == nullptr) {
@@ -255,46 +296,133 @@ PolicyHost::PolicyHost(const PolicyFile& file, const HostOptions& options)
     }
     MessageWriter begin;
     begin.Put(HostMessage::kBegin);
-    begin.Put(in_child_);
     begin.Put(kv);
-    (void)Exchange(begin, HostMessage::kReady);
+    double begin_s = 0;
+    (void)Measure(begin, HostMessage::kReady, begin_s);
+    loaded_s_ += begin_s;
+    planned_in_run_s_ = 0;
     began_ = in_run_ = true;
     return std::make_unique<RemotePolicy>(*this, *tap_);
   };
 }
 
-PolicyHost::~PolicyHost() = default;
-
-RunObserver& PolicyHost::BeginRun(std::uint32_t id_shift, bool in_child) {
-  if (began_) {
-    MessageWriter end;
-    end.Put(HostMessage::kEnd);
-    (void)Exchange(end, HostMessage::kReady);
+void PolicyHost::StartProcess() {
+  process_.reset();
+  try {
+    process_ = std::make_unique<SandboxedProcess>(sandbox_, options_.limits);
+  } catch (const std::exception& error) {
+    Fail(FailureKind::kEnded, error.what());
   }
-  began_ = in_run_ = false;
-  in_child_ = in_child;
+  pipe_.emplace(process_->from(), process_->to());
+  began_ = false;
+  cpu_s_ = 0;
+  waited_s_ = process_->WaitedSeconds();
+  if (!Receive(HostMessage::kHello).Get<bool>() && problem_.empty()) {
+    problem_ = "the kernel has no filter of system calls";
+  }
+  if (ping_s_ < 0) MeasurePings();
+  LoadFile();
+}
+
+void PolicyHost::LoadFile() {
+  MessageWriter message;
+  message.Put(HostMessage::kLoad);
+  PutFile(message, file_);
+  (void)TakeCpuSeconds();
+  double load_s = 0;
+  MessageReader answer = Measure(message, HostMessage::kTraits, load_s);
+  loaded_s_ += load_s;
+  TraitNames names;
+  PolicyTraits traits;
+  try {
+    traits = GetTraits(answer, names);
+  } catch (const BadMessage& error) {
+    Fail(FailureKind::kRefused, error.what());
+  }
+  if (policy_->make && traits != policy_->traits) {
+    Fail(FailureKind::kRefused, kTraitsChange);
+  }
+  if (policy_->make) return;
+  names_ = std::move(names);
+  policy_->traits = traits;
+  policy_->traits.name = names_.name;
+  policy_->traits.memory_rule = names_.memory_rule;
+  policy_->traits.step_engine = names_.step_engine;
+}
+
+void PolicyHost::MeasurePings() {
+  constexpr std::size_t kPings = 31;
+  MessageWriter ping;
+  ping.Put(HostMessage::kPing);
+  ping_s_ = 0;
+  std::vector<double> costs;
+  for (std::size_t i = 0; i < kPings; ++i) {
+    (void)Exchange(ping, HostMessage::kReady);
+    costs.push_back(TakeCpuSeconds());
+  }
+  ping_s_ = Quantile(costs, 0.5);
+}
+
+double PolicyHost::TakeCpuSeconds() {
+  const double before = std::exchange(cpu_s_, process_->CpuSeconds());
+  return std::max(0.0, cpu_s_ - before - ping_s_);
+}
+
+MessageReader PolicyHost::Measure(const MessageWriter& message, HostMessage expected,
+                                  double& seconds) {
+  const double asked = SteadySeconds();
+  MessageReader answer = Exchange(message, expected);
+  const double took = SteadySeconds() - asked;
+  seconds = TakeCpuSeconds();
+  if (took - seconds <= kWaySeconds) return answer;
+  const double before = std::exchange(waited_s_, process_->WaitedSeconds());
+  seconds = std::max(seconds, took - kWaySeconds - (waited_s_ - before));
+  return answer;
+}
+
+RunObserver& PolicyHost::BeginRun(std::uint32_t id_shift, bool fresh) {
+  if (fresh && began_) StartProcess();
+  if (loaded_s_ > options_.loading_s) {
+    Fail(
+        FailureKind::kTooSlow,
+        fmt::format("loading it and beginning runs takes {:.1f} s of CPU time; allowed in all runs "
+                    "together: {:g} s",
+                    loaded_s_, options_.loading_s));
+  }
+  in_run_ = false;
   tap_ = std::make_unique<Tap>(id_shift, traits().caches_prefixes);
   return *tap_;
 }
 
+void PolicyHost::ForgetPlanning() {
+  planning_s_.clear();
+  planned_s_ = 0;
+}
+
 void PolicyHost::Fail(FailureKind kind, const std::string& text) {
-  process_.Kill();
+  if (process_ != nullptr) (void)process_->Stop(false);
   throw CandidateFailure(kind, Printable(text, kMessageBytesMax));
 }
 
 void PolicyHost::FailAsEnded() {
-  const int status = process_.Wait();
-  Fail(UsedUpCpu(status) ? FailureKind::kTooSlow : FailureKind::kEnded,
+  // One that does not end at the first signal meets a second one.
+  const bool is_late = process_->CpuSeconds() > static_cast<double>(options_.limits.cpu_seconds);
+  const int status = process_->Stop(true);
+  Fail(is_late || UsedUpCpu(status) ? FailureKind::kTooSlow : FailureKind::kEnded,
        "its process " + EndingText(status, options_.limits));
 }
 
 MessageReader PolicyHost::Exchange(const MessageWriter& message, HostMessage expected) {
-  if (!pipe_.Send(message.bytes())) {
-    FailAsEnded();
-  }
+  if (pipe_->HasInput())
+    Fail(FailureKind::kEnded, "its process sent a message that nobody asked for");
+  if (!pipe_->Send(message.bytes(), options_.patience_s) && !pipe_->timed_out()) FailAsEnded();
+  return Receive(expected);
+}
+
+MessageReader PolicyHost::Receive(HostMessage expected) {
   try {
-    const auto bytes = pipe_.Receive(options_.patience_s);
-    if (!bytes && pipe_.timed_out()) {
+    const auto bytes = pipe_->timed_out() ? std::nullopt : pipe_->Receive(options_.patience_s);
+    if (!bytes && pipe_->timed_out()) {
       Fail(FailureKind::kTooSlow, fmt::format("gave no answer within {} s", options_.patience_s));
     }
     if (!bytes) FailAsEnded();

@@ -26,44 +26,60 @@ class CandidateFailure : public PolicyFailure {
   FailureKind kind_;
 };
 
-// How a policy's process is started: this program, and the words before HostPolicy()'s descriptors
-// are read. Python's package sets its own.
+// How the program is started that calls HostPolicies(): this one, and its words. Python's package
+// sets its own, with the files and folders that its interpreter needs.
 struct HostCommand {
   std::string program;
   std::vector<std::string> arguments;
+  std::vector<std::string> paths;
 };
 void SetHostCommand(HostCommand command);
 
 struct HostOptions {
   SandboxLimits limits;
-  double patience_s = 10;  // longest wait for an answer
+  double patience_s = 10;   // longest wait for an answer
+  double loading_s = 60;    // for loading the policy and beginning runs, in all runs together
+  double planning_s = 600;  // in one run
+  std::vector<std::string> paths;  // further files and folders that the policy may read
 };
 
-// Loads the policy of a file in a sandboxed process. Runs follow each other: each policy that
+// Runs the policy of a file in processes of a sandbox. Runs follow each other: each policy that
 // policy().make() gives serves one run with one engine, and must see the run as its observer. Not
 // thread-safe.
 class PolicyHost {
  public:
-  // Throws CandidateFailure, std::system_error.
-  PolicyHost(const PolicyFile& file, const HostOptions& options);
+  // Starts the sandbox, and loads the policy unless this `waits` for Load(). Throws
+  // CandidateFailure, std::system_error.
+  PolicyHost(const PolicyFile& file, const HostOptions& options, bool waits = false);
   ~PolicyHost();
   PolicyHost(const PolicyHost&) = delete;
   PolicyHost& operator=(const PolicyHost&) = delete;
 
+  // Throws CandidateFailure.
+  void Load();
+
   // For experiments and engines. Its policies borrow the host.
   [[nodiscard]] std::shared_ptr<const OwnPolicy> policy() const { return policy_; }
   [[nodiscard]] const PolicyTraits& traits() const { return policy_->traits; }
-  [[nodiscard]] const std::string& sandbox() const { return process_.kind(); }
+  // "namespaces", or "unsandboxed" where the kernel denies a namespace or the filter of system
+  // calls; problem() then says which.
+  [[nodiscard]] const char* sandbox() const {
+    return problem_.empty() ? "namespaces" : "unsandboxed";
+  }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
 
   // Sees the instants of the next run, or of the present one. Called before its policy is made.
-  // `id_shift` is added to the ids that the policy sees. `in_child`: the policy knows nothing of
-  // runs before.
-  RunObserver& BeginRun(std::uint32_t id_shift, bool in_child);
+  // `id_shift` is added to the ids that the policy sees. `fresh`: in a new process, in which the
+  // policy knows nothing of runs before.
+  RunObserver& BeginRun(std::uint32_t id_shift, bool fresh);
 
-  // Seconds of planning of each step so far: the policy's and its engine's.
+  // Seconds of planning of each step so far: the CPU time that the kernel has counted for the
+  // policy's process since its last answer, or the time that its answer took, if this is longer by
+  // more than a millisecond. The way of a message, and waiting for a processor, are not counted.
   [[nodiscard]] const std::vector<double>& planning_s() const { return planning_s_; }
   // Their sum.
   [[nodiscard]] double planned_s() const { return planned_s_; }
+  void ForgetPlanning();
 
  private:
   class RemotePolicy;
@@ -73,18 +89,36 @@ class PolicyHost {
   [[noreturn]] void FailAsEnded();
   // Sends and waits for an answer of the kind. Throws CandidateFailure.
   MessageReader Exchange(const MessageWriter& message, HostMessage expected);
+  MessageReader Receive(HostMessage expected);
+
+  // A new process, with the policy loaded. Throws CandidateFailure, std::exception.
+  void StartProcess();
+  void LoadFile();
+  // Measures what an exchange costs the process that does nothing.
+  void MeasurePings();
+  // The CPU time of the process since the last call, without that of an exchange.
+  double TakeCpuSeconds();
+  // Exchange() and the time that the process took (planning_s()).
+  MessageReader Measure(const MessageWriter& message, HostMessage expected, double& seconds);
 
   HostOptions options_;
-  SandboxedProcess process_;
-  MessagePipe pipe_;
+  PolicyFile file_;
+  Sandbox sandbox_;
+  std::unique_ptr<SandboxedProcess> process_;
+  std::optional<MessagePipe> pipe_;
+  std::string problem_;
   TraitNames names_;
   std::shared_ptr<OwnPolicy> policy_;
   std::unique_ptr<Tap> tap_;
-  bool in_child_ = true;
-  bool began_ = false;   // the process serves a run
+  bool began_ = false;   // the process has served a run
   bool in_run_ = false;  // and its policy is alive
+  double cpu_s_ = 0;     // of the process, at the last look
+  double waited_s_ = 0;  // for a processor, likewise
+  double ping_s_ = -1;   // CPU time of an exchange; not yet measured
   std::vector<double> planning_s_;
   double planned_s_ = 0;
+  double planned_in_run_s_ = 0;
+  double loaded_s_ = 0;
 };
 
 }  // namespace twin::run

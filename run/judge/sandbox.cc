@@ -2,21 +2,29 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/mount.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <string_view>
 #include <system_error>
+#include <utility>
+
+#include "run/judge/message_pipe.h"
 
 namespace twin::run {
 namespace {
@@ -24,86 +32,75 @@ namespace {
 // A signal that ended the inner process comes out of the outer one as this plus its number.
 constexpr int kSignalExit = 128;
 
-// How long a process may take to end after its pipes were closed.
+// How long a program may take to end after its socket was closed.
 constexpr int kEndingPolls = 100;
 constexpr int kEndingPollMicroseconds = 5000;
+
+// The user of the namespace, who is nobody: programs then start without a capability.
+constexpr int kNobody = 65534;
 
 [[noreturn]] void Throw(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// 2 pipes, whose ends close when another program starts.
-struct Pipes {
-  std::array<int, 2> in{-1, -1};
-  std::array<int, 2> out{-1, -1};
-  std::array<int, 2> kind{-1, -1};
-
-  Pipes() {
-    for (auto* pipe : {&in, &out, &kind}) {
-      if (pipe2(pipe->data(), O_CLOEXEC) != 0) Throw("pipes of a process");
-    }
+// 2 descriptors that close when another program starts, and here with the object.
+class Pair {
+ public:
+  explicit Pair(const char* what, bool is_socket = false) {
+    const int made = is_socket ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends_.data())
+                               : pipe2(ends_.data(), O_CLOEXEC);
+    if (made != 0) Throw(what);
   }
+  ~Pair() {
+    Close(0);
+    Close(1);
+  }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+
+  [[nodiscard]] int operator[](std::size_t end) const { return ends_[end]; }
+  int Take(std::size_t end) { return std::exchange(ends_[end], -1); }
+  void Close(std::size_t end) {
+    if (ends_[end] >= 0) close(Take(end));
+  }
+
+ private:
+  std::array<int, 2> ends_{-1, -1};
 };
 
-bool MakeReadOnly() {
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
-  mount_attr read_only{};
-  read_only.attr_set = MOUNT_ATTR_RDONLY;
-  return syscall(SYS_mount_setattr, -1, "/", AT_RECURSIVE, &read_only, sizeof read_only) == 0;
+bool WriteFile(const char* path, const char* text) {
+  const int file = open(path, O_WRONLY | O_CLOEXEC);
+  const bool wrote = file >= 0 && write(file, text, std::strlen(text)) >= 0;
+  if (file >= 0) close(file);
+  return wrote;
 }
 
-// Namespaces without a network and other processes. The user id is mapped to nobody, so that the
-// program that starts has no capability.
-bool EnterNamespaces() {
+// Null, or the call that failed.
+const char* EnterNamespaces(const std::string& user_map, const std::string& group_map) {
   constexpr int kAll = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
-  if (unshare(CLONE_NEWUSER | kAll) != 0) return false;
-  return MakeReadOnly();
+  if (unshare(CLONE_NEWUSER | kAll) != 0) return "unshare";
+  if (!WriteFile("/proc/self/setgroups", "deny")) return "setgroups";
+  if (!WriteFile("/proc/self/uid_map", user_map.c_str())) return "uid_map";
+  return WriteFile("/proc/self/gid_map", group_map.c_str()) ? nullptr : "gid_map";
 }
 
-// The other processes, whose command lines hold seeds, are not to be seen: /proc shows the inner
-// namespace, or nothing where the kernel permits no such mount.
-void HideProcesses() {
-  if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0) return;
-#if !defined(__SANITIZE_ADDRESS__)  // the sanitizer finds its stacks in /proc
-  (void)mount("none", "/proc", "tmpfs", MS_RDONLY, "size=4k");
+// The one capability that the program needs: to choose the number of its next process.
+void KeepProcessNumbers() {
+#if defined(CAP_CHECKPOINT_RESTORE)
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> data{};
+  data[CAP_CHECKPOINT_RESTORE / 32] = {1u << CAP_CHECKPOINT_RESTORE % 32,
+                                       1u << CAP_CHECKPOINT_RESTORE % 32,
+                                       1u << CAP_CHECKPOINT_RESTORE % 32};
+  if (syscall(SYS_capset, &header, data.data()) != 0) return;
+  (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_CHECKPOINT_RESTORE, 0, 0);
 #endif
-}
-
-void SetLimit(__rlimit_resource resource, std::int64_t value) {
-  const auto limit = static_cast<rlim_t>(value);
-  const rlimit both{limit, limit};
-  setrlimit(resource, &both);
-}
-
-// The signal at the soft limit says why the process ends.
-void LimitCpu(const SandboxLimits& limits) {
-  const auto seconds = static_cast<rlim_t>(limits.cpu_seconds);
-  const rlimit limit{seconds, seconds + 1};
-  setrlimit(RLIMIT_CPU, &limit);
-}
-
-void SetLimits(const SandboxLimits& limits) {
-  LimitCpu(limits);
-  if (limits.memory_bytes > 0) SetLimit(RLIMIT_AS, limits.memory_bytes);
-  SetLimit(RLIMIT_FSIZE, 0);
-  SetLimit(RLIMIT_CORE, 0);
-  SetLimit(RLIMIT_NOFILE, 64);
 }
 
 void ReplaceStandardStreams() {
   const int nothing = open("/dev/null", O_RDWR);
   for (int stream = 0; stream <= 2; ++stream) dup2(nothing, stream);
   if (nothing > 2) close(nothing);
-}
-
-// Moves both pipes to their places, wherever they are. A descriptor above the others first: one may
-// lie where the other one goes.
-void PlacePipes(int in, int out) {
-  constexpr int kAbove = 20;
-  const int moved_in = fcntl(in, F_DUPFD_CLOEXEC, kAbove);
-  const int moved_out = fcntl(out, F_DUPFD_CLOEXEC, kAbove);
-  dup2(moved_in, kSandboxIn);
-  dup2(moved_out, kSandboxOut);
 }
 
 // Waits for the inner process and ends as it did.
@@ -114,38 +111,55 @@ void PlacePipes(int in, int out) {
   _exit(WIFSIGNALED(status) ? kSignalExit + WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-[[noreturn]] void BecomeProgram(const char* program, char* const* arguments,
-                                char* const* environment, const SandboxLimits& limits,
-                                const Pipes& pipes) {
+// Made before the new process begins, which may not ask for memory while others do.
+struct Start {
+  const char* program;
+  char* const* arguments;
+  char* const* environment;
+  const FileView& view;
+  std::string user_map = fmt::format("{} {} 1", kNobody, geteuid());
+  std::string group_map = fmt::format("{} {} 1", kNobody, getegid());
+};
+
+// Tells the call that failed, and why.
+void TellProblem(int pipe, const char* call) {
+  const std::string text =
+      call == nullptr ? std::string() : fmt::format("{}: {}", call, std::strerror(errno));
+  (void)!write(pipe, text.data(), text.size());
+}
+
+[[noreturn]] void BecomeProgram(const Start& start, Pair& controls, Pair& reports) {
+  // Away from the numbers that the program expects.
+  constexpr int kAbove = 20;
+  const int control = fcntl(controls[1], F_DUPFD_CLOEXEC, kAbove);
+  const int report = fcntl(reports[1], F_DUPFD_CLOEXEC, kAbove);
+  for (Pair* const pair : {&controls, &reports}) {
+    pair->Close(0);
+    pair->Close(1);
+  }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setsid();  // a signal to the group of processes must not reach the judge
   ReplaceStandardStreams();
-  const bool has_namespaces = EnterNamespaces();
-  const char kind = has_namespaces ? 'n' : 'l';
-  if (write(pipes.kind[1], &kind, 1) != 1) _exit(1);
+  const char* const failed = EnterNamespaces(start.user_map, start.group_map);
+  if (failed != nullptr) TellProblem(report, failed);
   // A new namespace of processes begins with the next child.
   const pid_t inner = fork();
   if (inner < 0) _exit(1);
   if (inner > 0) {
-    for (const auto* pipe : {&pipes.in, &pipes.out, &pipes.kind}) {
-      close((*pipe)[0]);
-      close((*pipe)[1]);
-    }
+    close(control);
+    close(report);
     EndAs(inner);
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (has_namespaces) HideProcesses();
+  if (failed == nullptr) {
+    TellProblem(report, start.view.Enter());
+    KeepProcessNumbers();
+  }
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  PlacePipes(pipes.in[0], pipes.out[1]);
-  SetLimits(limits);
-  execve(program, arguments, environment);
+  dup2(control, kSandboxControl);
+  (void)!chdir("/");
+  execve(start.program, start.arguments, start.environment);
   _exit(kSignalExit - 1);
-}
-
-// The signal that ended a process, or the inner one of a process; 0 = none did.
-int EndingSignal(int status) {
-  if (WIFSIGNALED(status)) return WTERMSIG(status);
-  return WEXITSTATUS(status) > kSignalExit ? WEXITSTATUS(status) - kSignalExit : 0;
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& words) {
@@ -155,86 +169,202 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
+// Paths that colons separate, from the root on: the program may begin in another folder.
+std::string Absolute(std::string_view paths) {
+  std::string result;
+  for (bool more = true; more;) {
+    const std::size_t end = std::min(paths.find(':'), paths.size());
+    if (!result.empty()) result += ':';
+    result += end == 0 ? "" : std::filesystem::absolute(paths.substr(0, end)).string();
+    more = end < paths.size();
+    paths.remove_prefix(more ? end + 1 : end);
+  }
+  return result;
+}
+
 std::vector<std::string> Environment() {
-  // Equal orders of sets in every process; no files beside modules.
-  std::vector<std::string> environment{"PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1",
-                                       "PYTHONNOUSERSITE=1"};
-  for (const char* name : {"PYTHONPATH", "LD_LIBRARY_PATH", "TWINSERVE_ENGINES", "XDG_DATA_HOME",
-                           "HOME", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
+  // Equal orders of sets in every process; no files beside modules; one thread.
+  std::vector<std::string> environment{"PYTHONHASHSEED=0",       "PYTHONDONTWRITEBYTECODE=1",
+                                       "PYTHONNOUSERSITE=1",     "OMP_NUM_THREADS=1",
+                                       "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1",
+                                       "NUMEXPR_NUM_THREADS=1"};
+  for (const char* name :
+       {"PYTHONPATH", "LD_LIBRARY_PATH", "TWINSERVE_ENGINES", "XDG_DATA_HOME", "HOME"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr) environment.push_back(fmt::format("{}={}", name, Absolute(value)));
+  }
+  for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
     const char* const value = std::getenv(name);
     if (value != nullptr) environment.push_back(fmt::format("{}={}", name, value));
   }
   return environment;
 }
 
+// Sends bytes with descriptors.
+bool SendWith(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) {
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> space{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  return sendmsg(socket, &message, MSG_NOSIGNAL) >= 0;
+}
+
+// The process here that sent the next message, if this is of the kind; 0 if not.
+pid_t SenderOf(int socket, SandboxMessage kind) {
+  SandboxMessage got{};
+  iovec part{&got, sizeof got};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> space{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  ssize_t bytes = 0;
+  while ((bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (bytes != sizeof got || got != kind || header == nullptr ||
+      header->cmsg_type != SCM_CREDENTIALS) {
+    return 0;
+  }
+  ucred sender{};
+  std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+  return sender.pid;
+}
+
 }  // namespace
 
-SandboxedProcess::SandboxedProcess(const std::string& program,
-                                   const std::vector<std::string>& arguments,
-                                   const SandboxLimits& limits) {
+Sandbox::Sandbox(const std::string& program, const std::vector<std::string>& arguments,
+                 const FileView& view) {
   std::signal(SIGPIPE, SIG_IGN);  // a process that has ended is noticed by its answers
   prctl(PR_SET_DUMPABLE, 0);      // its memory holds seeds: no process may read it
-  const Pipes pipes;
+  Pair control("the socket of a sandbox", true);
+  Pair report("a pipe of a sandbox");
+  constexpr int kOn = 1;
+  if (setsockopt(control[0], SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn) != 0) Throw("SO_PASSCRED");
   std::vector<std::string> words = arguments;
   std::vector<std::string> environment = Environment();
   const std::vector<char*> word_pointers = Pointers(words);
   const std::vector<char*> environment_pointers = Pointers(environment);
+  const Start start{program.c_str(), word_pointers.data(), environment_pointers.data(), view};
   process_ = fork();
-  if (process_ < 0) Throw("a process for a policy");
-  if (process_ == 0) {
-    BecomeProgram(program.c_str(), word_pointers.data(), environment_pointers.data(), limits,
-                  pipes);
+  if (process_ < 0) Throw("the process of a sandbox");
+  if (process_ == 0) BecomeProgram(start, control, report);
+  control_ = control.Take(0);
+  control.Close(1);
+  report.Close(1);
+  std::array<char, 256> text{};
+  for (ssize_t got = 0; (got = read(report[0], text.data(), text.size())) != 0;) {
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) problem_.append(text.data(), static_cast<std::size_t>(got));
   }
-  close(pipes.in[0]);
-  close(pipes.out[1]);
-  close(pipes.kind[1]);
-  to_ = pipes.in[1];
-  from_ = pipes.out[0];
-  char kind = 0;
-  while (read(pipes.kind[0], &kind, 1) < 0 && errno == EINTR) {
+}
+
+Sandbox::~Sandbox() {
+  // Without its socket the program ends by itself, and its CPU time is known.
+  close(control_);
+  int status = 0;
+  for (int i = 0; i < kEndingPolls; ++i) {
+    if (waitpid(process_, &status, WNOHANG) == process_) return;
+    usleep(kEndingPollMicroseconds);
   }
-  close(pipes.kind[0]);
-  kind_ = kind == 'n' ? "namespaces" : "limits";
+  kill(process_, SIGKILL);
+  while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::optional<std::vector<std::byte>> Sandbox::Ask(std::span<const std::byte> message) {
+  if (send(control_, message.data(), message.size(), MSG_NOSIGNAL) < 0) return std::nullopt;
+  constexpr std::size_t kBytesMax = 1 << 16;
+  std::vector<std::byte> answer(kBytesMax);
+  ssize_t bytes = 0;
+  while ((bytes = recv(control_, answer.data(), answer.size(), 0)) < 0 && errno == EINTR) {
+  }
+  if (bytes <= 0) return std::nullopt;
+  answer.resize(static_cast<std::size_t>(bytes));
+  return answer;
+}
+
+SandboxedProcess::SandboxedProcess(Sandbox& sandbox, const SandboxLimits& limits)
+    : sandbox_(sandbox) {
+  Pair in("pipes of a process");
+  Pair out("pipes of a process");
+  MessageWriter start;
+  start.Put(SandboxMessage::kStart);
+  start.Put(limits);
+  start.PutText(std::filesystem::current_path().string());
+  const std::array<int, 2> descriptors{in[0], out[1]};
+  const pid_t process = SendWith(sandbox_.control_, start.bytes(), descriptors)
+                            ? SenderOf(sandbox_.control_, SandboxMessage::kStarted)
+                            : 0;
+  if (process == 0 || clock_getcpuclockid(process, &clock_) != 0) {
+    throw std::runtime_error("no process could be made for a run");
+  }
+  waits_[0] = open(fmt::format("/proc/{}/schedstat", process).c_str(), O_RDONLY | O_CLOEXEC);
+  waits_[1] = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  to_ = in.Take(1);
+  from_ = out.Take(0);
+  fcntl(to_, F_SETFL, O_NONBLOCK);
+  runs_ = true;
 }
 
 SandboxedProcess::~SandboxedProcess() {
-  // Without its pipes the process ends by itself, and its CPU time is known.
-  close(from_);
-  close(to_);
-  for (int i = 0; i < kEndingPolls && process_ > 0; ++i) {
-    if (waitpid(process_, &status_, WNOHANG) == process_) process_ = -1;
-    if (process_ > 0) usleep(kEndingPollMicroseconds);
-  }
-  Kill();
+  (void)Stop(false);
+  for (const int descriptor : {from_, to_, waits_[0], waits_[1]}) close(descriptor);
 }
 
-void SandboxedProcess::Kill() {
-  if (process_ < 0) return;
-  kill(process_, SIGKILL);
-  (void)Wait();
+double SandboxedProcess::CpuSeconds() const {
+  timespec time{};
+  if (clock_gettime(clock_, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-int SandboxedProcess::Wait() {
-  if (process_ > 0) {
-    while (waitpid(process_, &status_, 0) < 0 && errno == EINTR) {
+double SandboxedProcess::WaitedSeconds() const {
+  double seconds = 0;
+  for (const int file : waits_) {
+    std::array<char, 96> text{};  // nanoseconds of running and of waiting, and how often
+    unsigned long long waited = 0;
+    if (pread(file, text.data(), text.size() - 1, 0) <= 0) continue;
+    if (std::sscanf(text.data(), "%*u %llu", &waited) == 1) {
+      seconds += 1e-9 * static_cast<double>(waited);
     }
-    process_ = -1;
   }
+  return seconds;
+}
+
+int SandboxedProcess::Stop(bool ends) {
+  if (!std::exchange(runs_, false)) return status_;
+  MessageWriter stop;
+  stop.Put(SandboxMessage::kStop);
+  stop.Put(ends);
+  const auto answer = sandbox_.Ask(stop.bytes());
+  status_ =
+      answer && answer->size() == sizeof status_ ? MessageReader(*answer).Get<int>() : SIGKILL;
   return status_;
 }
 
 std::string EndingText(int status, const SandboxLimits& limits) {
-  const int signal = EndingSignal(status);
-  if (signal == SIGXCPU) return fmt::format("used more than {} CPU seconds", limits.cpu_seconds);
-  if (signal != 0) return fmt::format("was ended by signal {} ({})", signal, strsignal(signal));
+  if (UsedUpCpu(status)) return fmt::format("used more than {} CPU seconds", limits.cpu_seconds);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) {
+    return "made a system call that policies may not make, with signals blocked, as at the start "
+           "of "
+           "a program";
+  }
+  if (WIFSIGNALED(status)) {
+    return fmt::format("was ended by signal {} ({})", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+  }
   return fmt::format("ended with exit code {}", WEXITSTATUS(status));
 }
 
-bool UsedUpCpu(int status) { return EndingSignal(status) == SIGXCPU; }
-
-void LimitToOneProcess(const SandboxLimits& limits) {
-  LimitCpu(limits);
-  SetLimit(RLIMIT_NPROC, 0);
-}
+bool UsedUpCpu(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU; }
 
 }  // namespace twin::run

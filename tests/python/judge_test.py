@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SEARCH = ROOT / "experiments" / "policy_search"
 TWINSERVE = f"{sys.executable} -m twinserve"
@@ -39,10 +41,14 @@ class Served(twinserve.Policy):
 """
 
 
-def judge(*words):
-    """Exit code and verdicts."""
-    done = subprocess.run([sys.executable, "-m", "twinserve", "judge", *map(str, words)], cwd=ROOT,
-                          capture_output=True, text=True, check=False)
+ONE_ROUND = ("--seed", 3, "--hostile", 0, "--cells", 1, "--rounds", 1, "--rounds-max", 1)
+
+
+def judge(*words, within=(), **variables):
+    """Exit code and verdicts. `within`: words before the command."""
+    done = subprocess.run([*within, sys.executable, "-m", "twinserve", "judge", *map(str, words)],
+                          cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True,
+                          check=False)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
@@ -76,7 +82,7 @@ def test_every_cheat_is_answered_as_the_table_says():
 
 
 def test_a_run_leaves_nothing_to_the_next_one(tmp_path):
-    # Each run begins in a copy of the process as it was after loading.
+    # Each run has a process of its own, in which the file is loaded again.
     (tmp_path / "counts.py").write_text(HONEST + """
     runs = 0
     def begin(self, block_size, blocks):
@@ -87,6 +93,47 @@ def test_a_run_leaves_nothing_to_the_next_one(tmp_path):
     code, verdicts, errors = judge(tmp_path / "counts.py", "--seed", 3, "--hostile", 0, "--cells", 1,
                                    "--rounds", 2, "--rounds-max", 2)
     assert code == 0, errors + json.dumps(verdicts)
+
+
+def test_a_policy_may_import_what_computes(tmp_path):
+    # Modules that look at sockets, processes or threads when they are imported, and the one beside.
+    modules = ("asyncio", "concurrent.futures", "ctypes", "multiprocessing", "numpy", "pandas",
+               "random", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "uuid")
+    (tmp_path / "beside.py").write_text("ORDER = 1\n")
+    (tmp_path / "served.py").write_text("\n".join(f"import {name}" for name in (*modules, "beside"))
+                                        + HONEST + "    order = beside.ORDER\n")
+    code, verdicts, errors = judge(tmp_path / "served.py", *ONE_ROUND)
+    assert code == 0, errors + json.dumps(verdicts)
+    assert verdicts[0]["judge"]["sandbox"] == "namespaces" and errors == ""
+
+
+def test_of_the_home_directory_a_policy_sees_its_file_alone(tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "served.py").write_text(HONEST + """
+    def begin(self, block_size, blocks):
+        super().begin(block_size, blocks)
+        assert not pathlib.Path(__file__).with_name("secret.txt").exists()
+""".replace("assert not", "import pathlib; assert not"))
+    code, verdicts, errors = judge(tmp_path / "served.py", *ONE_ROUND, HOME=str(tmp_path))
+    assert code == 0, errors + json.dumps(verdicts)
+    # In another folder it sees what lies beside it.
+    _, verdicts, _ = judge(tmp_path / "served.py", *ONE_ROUND)
+    assert "AssertionError" in verdicts[0]["reason"]
+
+
+def test_without_namespaces_the_verdict_says_so(tmp_path):
+    # In a namespace of users that may not make further ones.
+    within = ("unshare", "--user", "--map-root-user", "sh", "-c",
+              'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"', "sh")
+    if subprocess.run([*within, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs a namespace of users")
+    (tmp_path / "served.py").write_text(HONEST)
+    code, verdicts, errors = judge(tmp_path / "served.py", *ONE_ROUND, within=within)
+    assert code == 0 and verdicts[0]["judge"]["sandbox"] == "unsandboxed"
+    assert "ran unsandboxed: unshare: No space left on device" in errors
+    # The list of system calls still holds.
+    code, verdicts, errors = judge(SEARCH / "cheats" / "local_socket.py", *ONE_ROUND, within=within)
+    assert verdicts[0]["reason"] == "made a system call that policies may not make: socket"
 
 
 def test_several_policies_get_a_verdict_each_and_one_that_is_invalid_fails(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib.util
+import os
 import pathlib
 import runpy
 import shutil
@@ -22,7 +23,7 @@ def main() -> None:
     # The program handles signals itself, and ends where nobody reads its output.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    _native.set_policy_host_command([sys.executable, "-m", "twinserve"])
+    _native.set_policy_host_command([sys.executable, "-m", "twinserve"], _paths_of_policies())
     code = _native.main(sys.argv, [
         ("engines", "Install and list releases of vLLM whose schedulers can decide",
          _ended(_engines)),
@@ -33,6 +34,21 @@ def main() -> None:
     if code == 0 and sys.argv[1:] == ["doctor"]:
         print(_package_lines(), flush=True)
     sys.exit(code)
+
+
+def _paths_of_policies() -> list[str]:
+    """What a process of `twinserve judge` reads: Python, its modules, the package, the engines."""
+    if sys.argv[1:2] != ["judge"]:
+        return []
+    from twinserve.engines import loading
+    # sys.path begins with the folder of the script, or with the current one, which is not trusted.
+    # The package may lie there, though.
+    package = pathlib.Path(__file__).parent
+    if str(package.parent) not in sys.path[1:]:
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [*filter(None, [os.environ.get("PYTHONPATH")]), str(package.parent)])
+    return [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *sys.path[1:],
+            str(package), str(DATA), str(loading.folder())]
 
 
 def _package_lines() -> str:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 import sys
 import traceback
@@ -41,6 +42,16 @@ def load(path: str, class_name: str | None,
         return policy
 
     return policy_class.__name__, make
+
+
+def prepare(engine: str | None) -> None:
+    """Imports what load() needs, and the release of a scheduler: for a process of which each run of a
+    policy gets a copy. Raises InputError."""
+    if engine is not None:
+        from twinserve.engines import loading
+        loading.use(engine)
+        from twinserve.engines import vllm_policy  # noqa: F401
+    gc.freeze()  # copies then share the memory of all that is there
 
 
 def _refuse(path: str, what: str, field: str = "path") -> NoReturn:

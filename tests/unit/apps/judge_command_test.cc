@@ -1,11 +1,17 @@
 // twinserve judge with policies in shared libraries: verdicts, the policy's process, and what is
 // refused. Policies in Python: tests/python/judge_test.py.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/experiment_config.h"
@@ -41,8 +47,11 @@ class JudgeCommandTest : public testing::ExperimentFolderTest {
 
   [[nodiscard]] std::vector<std::string> Line(const std::string& policy,
                                               const std::vector<std::string>& more) const {
-    std::vector<std::string> line{"judge",  policy, "--experiment", "small.textproto",
-                                  "--seed", "5",    "--hostile",    "20"};
+    std::vector<std::string> line{"judge",           policy,   "--experiment",
+                                  "small.textproto", "--seed", "5"};
+    if (std::ranges::find(more, "--hostile") == more.end()) {
+      line.insert(line.end(), {"--hostile", "20"});
+    }
     line.insert(line.end(), more.begin(), more.end());
     return line;
   }
@@ -53,6 +62,17 @@ class JudgeCommandTest : public testing::ExperimentFolderTest {
     EXPECT_TRUE(verdict.is_object()) << outcome.out << outcome.err;
     EXPECT_EQ(outcome.exit_code, verdict.value("valid", false) ? 0 : 1);
     return verdict;
+  }
+  // On a library that does one thing beside planning.
+  [[nodiscard]] json Hostile(const std::string& does, const std::vector<std::string>& more = {},
+                             const std::string& library = HOSTILE_POLICY) const {
+    std::vector<std::string> words{"--hostile",    "0", "--rounds",    "1",
+                                   "--rounds-max", "1", "--parameter", "does=" + does};
+    words.insert(words.end(), more.begin(), more.end());
+    return VerdictOn(library, words);
+  }
+  [[nodiscard]] bool HasNamespaces() const {
+    return Hostile("")["judge"]["sandbox"] == "namespaces";
   }
   [[nodiscard]] std::string Refusal(const std::vector<std::string>& arguments) const {
     const CommandOutcome outcome = Run(arguments);
@@ -70,7 +90,7 @@ TEST_F(JudgeCommandTest, APolicyInItsOwnProcessDecidesAsItDoesHere) {
   own->make = [](const KvPoolConfig& /*kv*/) {
     return std::make_unique<ShortestPromptFirst>(PolicyParameters());
   };
-  run::SetHostCommand({TWINSERVE, {"twinserve", "judge", "--host"}});
+  run::SetHostCommand({TWINSERVE, {"twinserve", "judge", "--host"}, {}});
   run::HostOptions options;
   options.limits.memory_bytes = 0;  // sanitizers have addresses beyond any limit
   options.patience_s = 100;
@@ -94,34 +114,154 @@ TEST_F(JudgeCommandTest, APolicyInItsOwnProcessDecidesAsItDoesHere) {
   EXPECT_GT(host.planning_s().size(), 100u);
 }
 
-// Programs in place of the policy's process, which say nothing that makes sense.
-TEST(PolicyHostTest, SurvivesProcessesThatSendAnything) {
-  struct Case {
-    const char* script;
-    const char* reason;
-  };
-  for (const auto& [script, reason] : {
-           Case{"exec cat /dev/urandom >&4", "sent no valid message"},
-           Case{"exec cat /dev/zero >&4", "sent no valid message"},
-           Case{"printf '\\002\\000\\000\\000\\004x' >&4; exec sleep 60", "sent no valid message"},
-           Case{"exec sleep 60", "gave no answer within 0.3 s"},
-           Case{"exit 3", "its process ended with exit code 3"},
-           // A shell reports the signal of its child so.
-           Case{"exit 139", "its process was ended by signal 11"},
+// Reasons why a policy that does one thing beside planning is invalid.
+TEST_F(JudgeCommandTest, SurvivesWhateverAPolicySendsAndHowItEnds) {
+  for (const auto& [does, reason] : {
+         std::pair{"answers early", "sent no valid message"},
+             std::pair{"answers too much", "sent no valid message"},
+             std::pair{"closes its answers", "its process was ended by signal 9"},
+             std::pair{"ends", "its process ended with exit code 3"},
+             std::pair{"aborts", "its process was ended by signal 6"},
+#if !defined(__SANITIZE_ADDRESS__)  // which handles the signal itself
+             std::pair{"crashes", "its process was ended by signal 11"},
+#endif
+             std::pair{"forks", "made a system call that policies may not make: fork"},
+             std::pair{"starts a program", "as at the start of a program"},
+             std::pair{"ends with the program",
+                       "made a system call that policies may not make: kill"},
+             std::pair{"starts a thread", "Resource temporarily unavailable"},
        }) {
-    run::SetHostCommand({"/bin/sh", {"sh", "-c", script}});
-    run::HostOptions options;
-    options.limits.memory_bytes = 0;
-    options.patience_s = 0.3;
-    PolicyFile file;
-    file.path = kLibrary;
-    try {
-      run::PolicyHost host(file, options);
-      ADD_FAILURE() << script;
-    } catch (const run::CandidateFailure& failure) {
-      EXPECT_THAT(failure.what(), HasSubstr(reason)) << script;
+    const json verdict = Hostile(does);
+    EXPECT_EQ(verdict["gate"], "G1") << does;
+    EXPECT_THAT(verdict["reason"].get<std::string>(), HasSubstr(reason)) << does;
+  }
+}
+
+TEST_F(JudgeCommandTest, NamesTheCallThatAPolicyMayNotMake) {
+  struct Case {
+    int number;
+    int argument;
+    const char* name;
+  };
+  for (const auto& [number, argument, name] : {
+           Case{SYS_socket, 0, "socket"},
+           Case{SYS_socketpair, 0, "socketpair"},
+           Case{SYS_clone, 0, "clone"},
+           Case{SYS_execve, 0, "execve"},
+           Case{SYS_ptrace, 0, "ptrace"},
+           Case{SYS_process_vm_readv, 0, "process_vm_readv"},
+           Case{SYS_pidfd_open, 0, "pidfd_open"},
+           Case{SYS_unshare, 0, "unshare"},
+           Case{SYS_flock, 0, "flock"},
+           Case{SYS_fcntl, F_SETLK, "fcntl"},
+           Case{SYS_fcntl, F_SETLEASE, "fcntl"},
+           Case{SYS_inotify_init1, 0, "inotify_init1"},
+           Case{SYS_mknodat, 0, "mknodat"},
+           Case{SYS_shmget, 0, "shmget"},
+           Case{SYS_msgget, 0, "msgget"},
+           Case{SYS_semget, 0, "semget"},
+           Case{SYS_mq_open, 0, "mq_open"},
+           Case{SYS_add_key, 0, "add_key"},
+           Case{SYS_keyctl, 0, "keyctl"},
+           Case{SYS_io_uring_setup, 0, "io_uring_setup"},
+           Case{SYS_perf_event_open, 0, "perf_event_open"},
+           Case{SYS_bpf, 0, "bpf"},
+           Case{SYS_userfaultfd, 0, "userfaultfd"},
+           Case{SYS_personality, 0, "personality"},
+           Case{SYS_timer_create, 0, "timer_create"},
+           Case{999, 0, "number 999"},
+       }) {
+    for (const char* const when : {"calls", "calls when it is loaded"}) {
+      const json verdict = Hostile(when, {"--parameter", "call=" + std::to_string(number),
+                                          "--parameter", "argument=" + std::to_string(argument)});
+      EXPECT_EQ(verdict["reason"],
+                "made a system call that policies may not make: " + std::string(name))
+          << when;
     }
   }
+}
+
+TEST_F(JudgeCommandTest, APolicySeesNothingButWhatItNeeds) {
+  if (!HasNamespaces()) GTEST_SKIP() << "needs user namespaces";
+  for (const std::string& path :
+       {std::string("/etc/passwd"), std::string("/run"), std::string("/proc/1/stat"),
+        std::string("/proc/stat"), std::string("/sys"), scratch_.File("small.textproto")}) {
+    const json verdict = Hostile("looks", {"--parameter", "path=" + path});
+    EXPECT_TRUE(verdict["valid"]) << verdict.dump();
+  }
+  // The policy would say so if it saw something.
+  EXPECT_EQ(Hostile("looks", {"--parameter", std::string("path=") + HOSTILE_POLICY})["gate"], "G1");
+}
+
+// A pipe beside the policy's file, which this test has open.
+TEST_F(JudgeCommandTest, APolicyNeitherTellsNorHearsAnything) {
+  const std::string library = scratch_.File("libhostile.so");
+  const std::string pipe = scratch_.File("pipe");
+  std::filesystem::copy_file(HOSTILE_POLICY, library);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
+  const int both_ends = open(pipe.c_str(), O_RDWR);
+  ASSERT_EQ(write(both_ends, "secret", 6), 6);
+  for (const std::string& place : {pipe, library, std::string("/dev/null")}) {
+    const json verdict = Hostile("writes", {"--parameter", "path=" + place}, library);
+    EXPECT_TRUE(verdict["valid"]) << verdict.dump();
+  }
+  if (!HasNamespaces()) GTEST_SKIP() << "needs user namespaces";
+  EXPECT_TRUE(Hostile("hears", {"--parameter", "path=" + pipe}, library)["valid"]);
+  close(both_ends);
+}
+
+TEST_F(JudgeCommandTest, EachRunIsTheFirstOneForItsPolicy) {
+  if (!HasNamespaces()) GTEST_SKIP() << "needs user namespaces";
+  const json verdict = VerdictOn(
+      HOSTILE_POLICY, {"--rounds", "4", "--hostile", "0", "--parameter", "does=counts its runs"});
+  EXPECT_TRUE(verdict["valid"]) << verdict.dump();
+}
+
+TEST_F(JudgeCommandTest, RefusesAPolicyWhoseTraitsChange) {
+  const json verdict = Hostile("changes its traits");
+  EXPECT_EQ(verdict["gate"], "G0");
+  EXPECT_EQ(verdict["reason"],
+            "the traits of the policy change from one process or run to the next");
+}
+
+// Planning is measured from outside: sleep is time, too.
+TEST_F(JudgeCommandTest, CountsTheTimeOfPlanning) {
+  for (const char* const does : {"works", "sleeps"}) {
+    const json verdict = Hostile(does);
+    ASSERT_TRUE(verdict["valid"]) << verdict.dump();
+    // Half a millisecond of work, or of sleep beyond the one that is not counted.
+    EXPECT_GE(verdict["planning_us"]["p50"], 450) << does;
+    EXPECT_LT(verdict["charged_score"], verdict["score"]) << does;
+    EXPECT_EQ(Hostile(does, {"--budget", "0.1"})["gate"], "G7") << does;
+  }
+}
+
+// The failure of a library's policy in a run of the small experiment.
+TEST_F(JudgeCommandTest, WaitsNoLongerForAnAnswerOrForLoadingThanAllowed) {
+  run::SetHostCommand({TWINSERVE, {"twinserve", "judge", "--host"}, {}});
+  const auto failure = [&](const char* does, const run::HostOptions& options) {
+    PolicyFile file;
+    file.path = HOSTILE_POLICY;
+    file.parameters = {{"does", does}};
+    ExperimentTemplate experiment(scratch_.File("small.textproto"));
+    run::RunControl silent;
+    try {
+      run::PolicyHost host(file, options);
+      experiment.ReplacePolicy(host.policy());
+      RunObserver& tap = host.BeginRun(0, true);
+      (void)run::RunJudged(run::Resolve(experiment.With({}, {})), silent, &tap, "");
+    } catch (const run::CandidateFailure& found) {
+      EXPECT_EQ(found.kind(), run::FailureKind::kTooSlow);
+      return std::string(found.what());
+    }
+    return std::string();
+  };
+  run::HostOptions options;
+  options.limits.memory_bytes = 0;
+  options.patience_s = 2;
+  EXPECT_EQ(failure("never answers", options), "gave no answer within 2 s");
+  options.loading_s = 0;
+  EXPECT_THAT(failure("", options), HasSubstr("allowed in all runs together: 0 s"));
 }
 
 TEST_F(JudgeCommandTest, ComparesWithTheDefaultPolicyAndFurtherOnes) {

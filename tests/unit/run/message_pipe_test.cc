@@ -1,6 +1,7 @@
 // Messages between the judge and the process of a policy.
 #include "run/judge/message_pipe.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -103,6 +104,22 @@ TEST_F(PipeTest, SendsAndReceives) {
   const auto bytes = pipe.Receive(1);
   ASSERT_TRUE(bytes);
   EXPECT_EQ(MessageReader(*bytes).GetText(), "plan");
+}
+
+TEST_F(PipeTest, KnowsWhetherSomethingIsThere) {
+  MessagePipe pipe(ends_[0], ends_[1]);
+  EXPECT_FALSE(pipe.HasInput());
+  Write("x");
+  EXPECT_TRUE(pipe.HasInput());
+}
+
+// A process that does not read must not hold up the judge.
+TEST_F(PipeTest, WaitsForAReaderNoLongerThanAllowed) {
+  ASSERT_EQ(fcntl(ends_[1], F_SETFL, O_NONBLOCK), 0);
+  MessagePipe pipe(ends_[0], ends_[1]);
+  const std::vector<std::byte> message(1 << 20);  // more than a pipe takes
+  EXPECT_FALSE(pipe.Send(message, 0.01));
+  EXPECT_TRUE(pipe.timed_out());
 }
 
 TEST_F(PipeTest, TellsSilenceFromTheEnd) {
