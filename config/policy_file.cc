@@ -8,11 +8,14 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "config/policy_library.h"
+#include "core/hash.h"
 #include "core/input_error.h"
 #include "core/printable.h"
 
@@ -30,6 +33,11 @@ constexpr std::string_view kPythonEnding = ".py";
 PolicyLoader& PythonLoader() {
   static PolicyLoader loader;
   return loader;
+}
+
+PolicySourceFinder& SourceFinder() {
+  static PolicySourceFinder finder;
+  return finder;
 }
 
 // One line, as exceptions of a policy may have several.
@@ -159,6 +167,22 @@ std::string Quoted(std::string_view text) {
 }  // namespace
 
 void SetPythonPolicyLoader(PolicyLoader loader) { PythonLoader() = std::move(loader); }
+
+void SetPythonSourceFinder(PolicySourceFinder finder) { SourceFinder() = std::move(finder); }
+
+std::string HashOfSources(const PolicyFile& file) {
+  std::vector<std::string> sources;
+  if (!file.path.empty()) sources.push_back(file.path);
+  if (!file.path.ends_with(kLibraryEnding) && SourceFinder()) sources = SourceFinder()(file);
+  std::optional<std::uint64_t> hash;
+  for (const std::string& source : sources) {
+    std::ifstream in(source, std::ios::binary);
+    if (!in) continue;
+    const std::uint64_t content = HashText(std::string(std::istreambuf_iterator<char>(in), {}));
+    hash = hash ? MixWords(*hash, content) : content;
+  }
+  return hash ? HexText(*hash) : "";
+}
 
 std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file) {
   if (file.engine) return LoadOfEngine(file);

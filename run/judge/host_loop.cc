@@ -16,6 +16,7 @@
 
 #include "core/input_error.h"
 #include "run/judge/host_messages.h"
+#include "run/judge/judged_traits.h"
 #include "run/judge/message_pipe.h"
 #include "run/judge/sandbox.h"
 #include "sched/engine.h"
@@ -100,11 +101,12 @@ class Session {
           "pads batches with finished requests, which the judge cannot follow");
     }
     answer.Put(HostMessage::kPlanned);
-    answer.Put(PlanAnswer{
-        .has_plan = plan != nullptr,
-        .wake_at = Nanoseconds(engine_.wake_at()),
-        .planning_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count(),
-        .free_blocks = engine_.pool().free()});
+    PutAnswer(
+        answer,
+        {.has_plan = plan != nullptr,
+         .wake_at = Nanoseconds(engine_.wake_at()),
+         .planning_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count(),
+         .free_blocks = engine_.pool().free()});
     PutCalls(answer, calls_);
   }
 

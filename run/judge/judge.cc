@@ -3,21 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "core/hash.h"
 #include "core/input_error.h"
 #include "core/statistics.h"
 #include "run/bounds/gap_to_bound.h"
 #include "run/cost_cache.h"
+#include "run/judge/candidate_failure.h"
 #include "run/judge/hostile_gate.h"
 #include "run/judge/judged_run.h"
 #include "run/judge/planning_charge.h"
+#include "run/judge/secret.h"
 #include "sched/invariant.h"
 
 namespace twin::run {
@@ -31,12 +34,6 @@ struct Refusal {
 const char* GateOf(FailureKind kind) {
   if (kind == FailureKind::kRefused) return "G0";
   return kind == FailureKind::kTooSlow ? "G7" : "G1";
-}
-
-// Seeds that nobody can guess without the secret. Fits every field that takes a seed.
-std::uint64_t SeedOf(const JudgeOptions& options, std::uint64_t cell, std::uint64_t round) {
-  const std::uint64_t campaign = MixWords(options.secret, options.submission);
-  return MixWords(MixWords(campaign, cell + 1), round + 1) & 0x7FFFFFFF;
 }
 
 // nullopt for cost models without bounds.
@@ -111,6 +108,10 @@ class Court {
   [[nodiscard]] bool HasBudget() const {
     return host_ == nullptr || host_->planned_s() <= options_.planning_budget_s;
   }
+  bool Stopped() {
+    stopped_ = stopped_ || control_.StopRequested();
+    return stopped_;
+  }
   [[nodiscard]] bool GoesOn() const { return !stopped_ && HasBudget(); }
   [[nodiscard]] bool Undecided() const {
     return std::ranges::any_of(scores_, [this](const PairedScore& score) {
@@ -118,63 +119,110 @@ class Court {
     });
   }
 
-  [[nodiscard]] Deployment DeploymentOf(const JudgedCell& cell, std::vector<std::string> changes,
-                                        std::uint64_t seed, bool is_candidate) {
-    ExperimentTemplate experiment = cell.experiment;
-    const std::filesystem::path here = std::filesystem::current_path();
-    changes.push_back(fmt::format("seed={}", seed));
-    if (is_candidate && host_ != nullptr) experiment.ReplacePolicy(host_->policy());
-    ExperimentConfig config = experiment.With(changes, here);
-    // All policies of a pair meet equal errors of the cost model.
-    sim::SetDraw(config.cost, seed);
-    return Resolve(config, costs_);
+  // Seeds that nobody can foresee without the secret.
+  [[nodiscard]] RunSeeds SeedsOf(std::uint64_t cell, std::uint64_t round) const {
+    return options_.secret.OfRun(options_.submission, cell, round);
   }
 
-  JudgedRun RunCandidate(const JudgedCell& cell, std::uint64_t seed, std::uint32_t id_shift,
-                         Duration planning = Duration{0}) {
-    Deployment deployment = DeploymentOf(cell, changes_, seed, true);
-    if (planning > Duration{0}) deployment.cost = WithPlanning(deployment.cost, planning);
-    RunObserver* const tap =
-        host_ == nullptr ? nullptr : &host_->BeginRun(id_shift, /*in_child=*/true);
+  [[nodiscard]] Deployment DeploymentOf(const JudgedCell& cell,
+                                        const std::vector<std::string>& changes,
+                                        const RunSeeds& seeds, bool is_candidate) {
+    // Read once: runs of a cell differ in their seeds.
+    auto& known = configs_[{&cell, changes}];
+    if (!known) known = cell.experiment.With(changes, std::filesystem::current_path());
+    ExperimentConfig config = *known;
+    config.seed = seeds.world;
+    // All policies of a pair meet equal errors of the cost model.
+    sim::SetDraw(config.cost, seeds.world);
+    Deployment deployment = is_candidate && host_ != nullptr
+                                ? ResolveFor(host_->policy(), config, costs_)
+                                : Resolve(config, costs_);
+    deployment.workload_seeds = seeds.workload;
+    return deployment;
+  }
+
+  JudgedRun RunReference(const JudgedReference& reference, const JudgedCell& cell,
+                         const RunSeeds& seeds) {
+    return RunJudged(DeploymentOf(cell, reference.changes, seeds, false), control_, nullptr,
+                     options_.metric);
+  }
+
+  // What `work` returns. Whatever it throws is a verdict on the candidate, unless the default
+  // policy fails there, too: then the experiment is wrong.
+  template <class Work>
+  auto OfCandidate(const JudgedCell& cell, const RunSeeds& seeds, Work work) {
     try {
-      return RunJudged(deployment, control_, tap, options_.metric);
-    } catch (const CandidateFailure& failure) {
+      return work();
+    } catch (const std::exception& error) {
+      const bool is_named = dynamic_cast<const CandidateFailure*>(&error) != nullptr ||
+                            dynamic_cast<const InvariantViolation*>(&error) != nullptr;
+      if (host_ == nullptr && !is_named) throw;
+      const CandidateFailure failure = FailureBeingHandled();
+      if (!is_named) (void)RunReference(references_.front(), cell, seeds);
       throw Refusal{{GateOf(failure.kind()), failure.what()}};
-    } catch (const InvariantViolation& violation) {
-      throw Refusal{{"G1", violation.what()}};
     }
   }
-  JudgedRun RunReference(const JudgedReference& reference, const JudgedCell& cell,
-                         std::uint64_t seed) {
-    return RunJudged(DeploymentOf(cell, reference.changes, seed, false), control_, nullptr,
-                     options_.metric);
+
+  JudgedRun RunCandidate(const JudgedCell& cell, const RunSeeds& seeds, std::uint32_t id_shift,
+                         Duration planning = Duration{0}) {
+    return OfCandidate(cell, seeds, [&] {
+      Deployment deployment = DeploymentOf(cell, changes_, seeds, true);
+      if (planning > Duration{0}) deployment.cost = WithPlanning(deployment.cost, planning);
+      RunObserver* tap = nullptr;
+      if (host_ != nullptr) tap = &host_->BeginRun({id_shift, seeds.keys}, /*in_child=*/true);
+      return RunJudged(deployment, control_, tap, options_.metric);
+    });
   }
 
   void CheckLimits() {
     for (const JudgedCell& cell : cells_) {
-      const Deployment system = DeploymentOf(cell, {}, 1, false);
-      if (system.config.system.replicas != 1) {
-        throw InputError(InputError::Kind::kUsage, "system.replicas",
-                         fmt::format("is {} in {}; allowed in judged experiments: 1",
-                                     system.config.system.replicas, cell.workload));
-      }
+      const RunSeeds some{.world = 1, .workload = 1, .keys = {}};
+      const Deployment system = DeploymentOf(cell, {}, some, false);
+      RequireFollowable(system, cell.workload);
       limits_.push_back(system.traits);
-      if (host_ != nullptr) Require(CheckTraits(host_->traits(), system.traits));
+      if (host_ == nullptr) continue;
+      Require(CheckTraits(host_->traits(), system.traits));
+      try {
+        (void)DeploymentOf(cell, {}, some, true);
+      } catch (const InputError& error) {
+        throw Refusal{{"G6", error.what()}};
+      }
     }
   }
 
-  // Two runs that differ in the ids of their requests alone.
+  void RequireFollowable(const Deployment& system, const std::string& workload) const {
+    const auto refuse = [&](const char* field, const std::string& what, const char* allowed) {
+      throw InputError(
+          InputError::Kind::kUsage, field,
+          fmt::format("{} in {}; allowed in judged experiments: {}", what, workload, allowed));
+    };
+    const std::int32_t replicas = system.config.system.replicas;
+    if (replicas != 1) refuse("system.replicas", fmt::format("is {}", replicas), "1");
+    if (host_ == nullptr) return;
+    if (system.traits.drafts_max > 0) {
+      refuse("speculation", "makes drafts, which the judge cannot follow", "none");
+    }
+    if (system.capacity.groups || system.capacity.window_blocks > 0) {
+      refuse("system.memory",
+             "has a cache of several groups or windows, which the judge cannot follow",
+             "kv_groups: false, and no window pool");
+    }
+  }
+
+  // Two runs that differ in the ids of their requests and the keys of their blocks alone.
   void CheckRepeats() {
-    const std::uint64_t seed = SeedOf(options_, 0, ~std::uint64_t{1});
-    const JudgedRun first = RunCandidate(cells_.front(), seed, 0);
-    const auto shift = static_cast<std::uint32_t>(1 + SeedOf(options_, 1, ~std::uint64_t{2}) / 2);
-    const JudgedRun second = RunCandidate(cells_.front(), seed, shift);
+    RunSeeds seeds = SeedsOf(0, ~std::uint64_t{1});
+    const JudgedRun first = RunCandidate(cells_.front(), seeds, 0);
+    const RunSeeds others = SeedsOf(1, ~std::uint64_t{2});
+    seeds.keys = others.keys;
+    const auto shift = static_cast<std::uint32_t>(1 + (others.world & 0x7FFFFFFF) / 2);
+    const JudgedRun second = RunCandidate(cells_.front(), seeds, shift);
     stopped_ = stopped_ || first.interrupted || second.interrupted;
     if (stopped_ || first.digest == second.digest) return;
     throw Refusal{
         {"G2", fmt::format("two runs with equal events decide differently (digests {} and "
                            "{}): the policy reads a clock, unseeded random numbers, what "
-                           "it remembers of another run, or the ids of requests",
+                           "it remembers of another run, the ids of requests, or keys",
                            first.digest, second.digest)}};
   }
 
@@ -187,31 +235,39 @@ class Court {
                                1e6 * QuantileOrZero(host_->planning_s(), 0.5), host_->planned_s(),
                                i, cells_.size(), options_.planning_budget_s)}};
       }
-      JudgePair(i, SeedOf(options_, i, static_cast<std::uint64_t>(round)));
+      JudgePair(i, SeedsOf(i, static_cast<std::uint64_t>(round)));
       const auto done = static_cast<std::uint64_t>(round) * cells_.size() + i + 1;
       control_.OnProgress("pairs", done, static_cast<std::uint64_t>(rounds) * cells_.size());
     }
   }
 
-  void JudgePair(std::size_t index, std::uint64_t seed) {
+  void JudgePair(std::size_t index, const RunSeeds& seeds) {
     const JudgedCell& cell = cells_[index];
-    const JudgedRun run = RunCandidate(cell, seed, 0);
-    std::vector<JudgedRun> others;
-    for (const JudgedReference& reference : references_) {
-      others.push_back(RunReference(reference, cell, seed));
+    // First the default policy: what is wrong with the experiment is no failure of the candidate.
+    const JudgedRun standard = RunReference(references_.front(), cell, seeds);
+    if (Stopped()) return;
+    std::vector<double> others{Score(standard)};
+    const JudgedRun run = RunCandidate(cell, seeds, 0);
+    if (Stopped()) return;
+    CheckRun(run, standard, limits_[index]);
+    for (std::size_t i = 1; i < references_.size(); ++i) {
+      const JudgedRun other = RunReference(references_[i], cell, seeds);
+      if (Stopped()) return;
+      others.push_back(Score(other));
     }
-    stopped_ = control_.StopRequested();
-    if (stopped_) return;
-    const JudgedRun& standard = others.front();
-    Require(CheckServed(run, standard));
-    Require(CheckSteps(run, standard, limits_[index]));
-    Require(CheckNobodyStarves(run, standard));
     classes_.Add(run, standard);
-    for (std::size_t i = 0; i < others.size(); ++i) {
-      scores_[i].Add(index, Score(run) - Score(others[i]));
-    }
-    Look(index, seed, run, standard);
+    const double score = OfCandidate(cell, seeds, [&] { return Score(run); });
+    for (std::size_t i = 0; i < others.size(); ++i) scores_[i].Add(index, score - others[i]);
+    Look(index, seeds, run, standard);
     outside_share_ = std::max(outside_share_, run.outside_share);
+  }
+
+  static void CheckRun(const JudgedRun& run, const JudgedRun& standard,
+                       const PolicyTraits& limits) {
+    Require(CheckServed(run, standard));
+    Require(CheckLengths(run, standard));
+    Require(CheckSteps(run, standard, limits));
+    Require(CheckNobodyStarves(run, standard));
   }
 
   [[nodiscard]] double Score(const JudgedRun& run) const {
@@ -219,7 +275,7 @@ class Court {
   }
 
   // Keeps the facts of a cell that stand beside its score.
-  void Look(std::size_t index, std::uint64_t seed, const JudgedRun& run,
+  void Look(std::size_t index, const RunSeeds& seeds, const JudgedRun& run,
             const JudgedRun& standard) {
     CellScore& cell = looks_[index];
     cell.saturated = standard.saturated;
@@ -227,7 +283,7 @@ class Court {
     first_scores_.push_back(Score(run));
     cell.cell = &cells_[index];
     cell.mean_e2e_s = run.mean_e2e_s;
-    if (options_.bounds) cell.floor_s = MeanE2eFloor(DeploymentOf(cells_[index], {}, seed, false));
+    if (options_.bounds) cell.floor_s = MeanE2eFloor(DeploymentOf(cells_[index], {}, seeds, false));
   }
 
   // Repeats the first round with the mean time of planning added to each step.
@@ -237,7 +293,7 @@ class Court {
     const Duration planning = DurationFromSeconds(Mean(times));
     double loss = 0;
     for (std::size_t i = 0; i < cells_.size(); ++i) {
-      const JudgedRun run = RunCandidate(cells_[i], SeedOf(options_, i, 0), 0, planning);
+      const JudgedRun run = RunCandidate(cells_[i], SeedsOf(i, 0), 0, planning);
       if (control_.StopRequested()) return;
       loss += first_scores_[i] - Score(run);
     }
@@ -272,6 +328,8 @@ class Court {
   const JudgeOptions& options_;
   RunControl& control_;
   CostCache costs_;
+  std::map<std::pair<const JudgedCell*, std::vector<std::string>>, std::optional<ExperimentConfig>>
+      configs_;
   std::vector<PairedScore> scores_;   // by reference
   std::vector<CellScore> looks_;      // by cell
   std::vector<double> first_scores_;  // by cell, of the candidate's first run
@@ -297,7 +355,7 @@ Verdict Judge(const PolicyFile& asked, const std::vector<JudgedCell>& cells,
       verdict.sandbox = hostile.sandbox();
       // vLLM checks for an end when a token is appended: each output has a last token.
       const HostileGate gate{.worlds = options.hostile_worlds,
-                             .seed = options.secret,
+                             .seed = options.secret.OfHostileWorlds(),
                              .planning_s = options.planning_budget_s / 5,
                              .silent_ends = !asked.engine};
       hostile_worlds = ServeHostileWorlds(hostile, gate, control);

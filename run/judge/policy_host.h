@@ -2,29 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "config/policy_file.h"
+#include "core/keyed_hash.h"
+#include "run/judge/candidate_failure.h"
 #include "run/judge/host_messages.h"
 #include "run/judge/sandbox.h"
 #include "run/record/run_observer.h"
 #include "sched/policy/own_policy.h"
 
 namespace twin::run {
-
-// A policy cannot be judged any further. The message is one line.
-class CandidateFailure : public PolicyFailure {
- public:
-  CandidateFailure(FailureKind kind, const std::string& text) : PolicyFailure(text), kind_(kind) {}
-  [[nodiscard]] FailureKind kind() const { return kind_; }
-
- private:
-  FailureKind kind_;
-};
 
 // How a policy's process is started: this program, and the words before HostPolicy()'s descriptors
 // are read. Python's package sets its own.
@@ -37,6 +29,13 @@ void SetHostCommand(HostCommand command);
 struct HostOptions {
   SandboxLimits limits;
   double patience_s = 10;  // longest wait for an answer
+};
+
+// What a policy sees in place of ids and block keys, so that neither tells where a request comes
+// from: keys of a conversation would tell the seed of its lengths.
+struct RunDisguise {
+  std::uint32_t id_shift = 0;  // added to ids
+  HashKey keys;                // hashes block keys
 };
 
 // Loads the policy of a file in a sandboxed process. Runs follow each other: each policy that
@@ -56,9 +55,8 @@ class PolicyHost {
   [[nodiscard]] const std::string& sandbox() const { return process_.kind(); }
 
   // Sees the instants of the next run, or of the present one. Called before its policy is made.
-  // `id_shift` is added to the ids that the policy sees. `in_child`: the policy knows nothing of
-  // runs before.
-  RunObserver& BeginRun(std::uint32_t id_shift, bool in_child);
+  // `in_child`: the policy knows nothing of runs before.
+  RunObserver& BeginRun(const RunDisguise& disguise, bool in_child);
 
   // Seconds of planning of each step so far: the policy's and its engine's.
   [[nodiscard]] const std::vector<double>& planning_s() const { return planning_s_; }
@@ -77,7 +75,7 @@ class PolicyHost {
   HostOptions options_;
   SandboxedProcess process_;
   MessagePipe pipe_;
-  TraitNames names_;
+  std::deque<std::string> texts_;  // of the traits
   std::shared_ptr<OwnPolicy> policy_;
   std::unique_ptr<Tap> tap_;
   bool in_child_ = true;

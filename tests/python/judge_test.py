@@ -39,9 +39,9 @@ class Served(twinserve.Policy):
 """
 
 
-def judge(*words):
+def judge(*words, folder=ROOT):
     """Exit code and verdicts."""
-    done = subprocess.run([sys.executable, "-m", "twinserve", "judge", *map(str, words)], cwd=ROOT,
+    done = subprocess.run([sys.executable, "-m", "twinserve", "judge", *map(str, words)], cwd=folder,
                           capture_output=True, text=True, check=False)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
@@ -65,7 +65,7 @@ def test_an_honest_policy_is_better_with_97_percent(tmp_path):
     assert verdict["against"][0]["verdict"] == "better"
     assert verdict["cpu_s"] < 60
     assert {cell["workload"] for cell in verdict["cells"]} == {
-        "bursts", "chat", "code", "long_prompts", "two_tenants"}
+        "bursts", "chat", "code", "long_prompts", "two_tenants", "wide_context"}
     assert all(bound["ratio"] >= 1 for bound in verdict["bounds"])
 
 
@@ -97,6 +97,57 @@ def test_several_policies_get_a_verdict_each_and_one_that_is_invalid_fails(tmp_p
     assert [verdict["gate"] for verdict in verdicts] == ["G0", None]
     assert "SyntaxError" in verdicts[0]["reason"]
     assert [verdict["judge"]["submission"] for verdict in verdicts] == [1, 2]
+
+
+def test_a_file_whose_name_is_no_text_has_a_verdict_of_its_own(tmp_path):
+    (tmp_path / "served.py").write_text(HONEST)
+    name = os.path.join(os.fsencode(tmp_path), b"no_text_\xff.py")
+    pathlib.Path(os.fsdecode(name)).write_text("raise ValueError('\\udcff')\n")
+    code, verdicts, errors = judge(os.fsdecode(name), tmp_path / "served.py", "--quick")
+    assert code == 1, errors
+    assert [verdict["gate"] for verdict in verdicts] == ["G0", None], errors
+
+
+def hash_of(*words, folder):
+    """The hash in the verdict on a policy that cannot be loaded."""
+    _, verdicts, errors = judge(*words, "--quick", folder=folder)
+    assert verdicts and verdicts[0]["gate"] == "G0", errors + json.dumps(verdicts)
+    return verdicts[0]["policy"]["hash"]
+
+
+def test_the_hash_is_that_of_the_file_and_of_what_it_imports_beside_itself(tmp_path):
+    (tmp_path / "rules.py").write_text("import json\nraise ValueError\n")
+    alone = hash_of("rules.py", folder=tmp_path)
+    # FNV-1a of the file.
+    expected = 0xCBF29CE484222325
+    for byte in b"import json\nraise ValueError\n":
+        expected = (expected ^ byte) * 0x100000001B3 % 2**64
+    assert alone == f"{expected:016x}"
+    (tmp_path / "rules.py").write_text("import helper\nraise ValueError\n")
+    (tmp_path / "helper.py").write_text("A = 1\n")
+    one = hash_of("rules.py", folder=tmp_path)
+    (tmp_path / "unused.py").write_text("A = 1\n")
+    assert hash_of("rules.py", folder=tmp_path) == one
+    (tmp_path / "helper.py").write_text("from deeper import A\n")
+    two = hash_of("rules.py", folder=tmp_path)
+    (tmp_path / "deeper.py").write_text("A = 1\n")
+    assert len({alone, one, two, hash_of("rules.py", folder=tmp_path)}) == 4
+
+
+def test_a_scheduler_in_a_module_has_the_hash_of_its_package(tmp_path):
+    # No code of it runs in the judge: the release is not needed, and the module would say so.
+    package = tmp_path / "rules"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "mine.py").write_text("from .weights import W\nraise SystemExit(7)\n")
+    (package / "weights.py").write_text("W = 1\n")
+    words = ("rules.mine:Mine", "--engine", "vllm==0.33.0")
+    one = hash_of(*words, folder=tmp_path)
+    assert len(one) == 16
+    (package / "weights.py").write_text("W = 2\n")
+    two = hash_of(*words, folder=tmp_path)
+    (package / "__init__.py").write_text("import os\n")
+    assert len({one, two, hash_of(*words, folder=tmp_path)}) == 3
 
 
 def test_the_search_goes_on_where_it_was_killed(tmp_path):
