@@ -1,10 +1,13 @@
 """twinserve judge with policies in Python: honest ones, the cheats of experiments/policy_search, and
 the search, which is killed and goes on."""
+import csv
 import json
 import os
 import pathlib
 import subprocess
 import sys
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SEARCH = ROOT / "experiments" / "policy_search"
@@ -148,6 +151,28 @@ def test_a_scheduler_in_a_module_has_the_hash_of_its_package(tmp_path):
     two = hash_of(*words, folder=tmp_path)
     (package / "__init__.py").write_text("import os\n")
     assert len({one, two, hash_of(*words, folder=tmp_path)}) == 3
+
+
+@pytest.mark.parametrize("judged_set", ["judge", "search"])
+def test_a_workload_of_each_set_waits_for_blocks_and_not_for_places_in_the_batch(tmp_path, judged_set):
+    folder = SEARCH / judged_set
+    with open(folder / "systems.csv", encoding="utf-8", newline="") as file:
+        systems = list(csv.DictReader(file))
+    with open(folder / "capacity.csv", encoding="utf-8", newline="") as file:
+        capacities = {(row["workload"], row["system"]): float(row["requests_per_s"])
+                      for row in csv.DictReader(file)}
+    for system in systems:
+        changes = (f"system.model=\"{system['model']}\"", f"system.hardware=\"{system['hardware']}\"",
+                   f"cost={system['cost']}", "seed=1",
+                   f"workload.arrivals.rate={1.5 * capacities['wide_context', system['system']]}")
+        out = tmp_path / system["system"]
+        subprocess.run([sys.executable, "-m", "twinserve", "run", folder / "wide_context.textproto",
+                        *(word for change in changes for word in ("--set", change)), "--out", out],
+                       check=True, capture_output=True)
+        summary = json.loads((out / "summary.json").read_text())
+        # The default policy's batch takes 256 requests; blocks for far fewer are there.
+        assert summary["max_kv_used_share"] > 0.99 and summary["max_running"] < 64
+        assert summary["mean_waiting"] > 2
 
 
 def test_the_search_goes_on_where_it_was_killed(tmp_path):
