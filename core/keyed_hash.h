@@ -15,7 +15,7 @@ struct HashKey {
 
 // SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012) of the bytes.
 std::uint64_t KeyedHash(const HashKey& key, std::string_view bytes);
-// The same of the eight bytes of a word, the lowest first.
+// Hashes the eight bytes of a word, the lowest first.
 std::uint64_t KeyedHash(const HashKey& key, std::uint64_t word);
 
 }  // namespace twin

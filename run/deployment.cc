@@ -278,12 +278,11 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache,
   }
   if (!HasCosts(config.world)) return deployment;
   const auto context_of = [&](const HardwareSpec& device) {
-    return sim::CostContext{.policy = priced,
-                            .hardware = device,
-                            .read_profile = [&](const std::string& name) {
-                              RequireProfile(name, device);
-                              return cache.Profile(name);
-                            }};
+    return sim::CostContext{
+        .policy = priced, .hardware = device, .read_profile = [&](const std::string& name) {
+          RequireProfile(name, device);
+          return cache.Profile(name);
+        }};
   };
   sim::Resolve(deployment.config.cost, context_of(system.hardware_spec));
   if (system.ffn) {

@@ -241,8 +241,8 @@ std::unique_ptr<ArrivalSource> MakeTraced(const WorkloadConfig& config, const Re
 
 }  // namespace
 
-std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, const WorkloadSeeds& seeds,
-                                            TraceReport* report) {
+std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config,
+                                            const WorkloadSeeds& seeds, TraceReport* report) {
   Validate(config);
   const RequestRules rules(config.max_output, config.prediction, seeds.predictions);
   std::unique_ptr<ArrivalSource> source = config.trace || config.servegen

@@ -168,7 +168,8 @@ struct TraceReport {
   bool may_be_cut = false;  // the file ends within a line
 };
 
-// Seeds of the parts of a workload. Those of an experiment are equal: streams differ by their names.
+// Seeds of the parts of a workload. Those of an experiment are equal: streams differ by their
+// names.
 struct WorkloadSeeds {
   WorkloadSeeds() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): an experiment's seed is that of all parts.
@@ -185,7 +186,8 @@ struct WorkloadSeeds {
 // k-th drawn conversation does not depend on when other ones complete. Throws InputError, here or
 // from Peek() if a trace is bad. Memory: constant, plus outstanding requests for sessions, closed
 // loops and several arrival streams.
-std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, const WorkloadSeeds& seeds,
+std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config,
+                                            const WorkloadSeeds& seeds,
                                             TraceReport* report = nullptr);
 
 }  // namespace twin

@@ -131,10 +131,10 @@ std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint6
   return cells;
 }
 
-// Rounds and hostile worlds that are not asked for.
+// Rounds and hostile worlds where none are asked for.
 struct Extent {
   std::int32_t rounds = 0;
-  std::int32_t rounds_max = 0;
+  std::int32_t rounds_max = 0;  // `rounds` are made in any case
   std::int32_t hostile_worlds = 0;
 };
 
@@ -143,8 +143,7 @@ Extent ExtentOf(const JudgeArguments& arguments) {
   Extent extent = kFull;
   if (!arguments.engine.empty()) extent.hostile_worlds = kEngineHostileWorlds;
   if (arguments.quick) {
-    const std::int32_t rounds = arguments.experiments.empty() ? 1 : 3;
-    extent = {.rounds = rounds, .rounds_max = rounds, .hostile_worlds = 0};
+    extent = {.rounds = arguments.experiments.empty() ? 1 : 3};  // and no more
   }
   return extent;
 }

@@ -65,7 +65,7 @@ std::optional<GateFailure> CheckServed(const JudgedRun& run, const JudgedRun& re
   for (const auto& [mine, other] : PairRequests(run, reference)) {
     if (other != nullptr && !IsServed(*other)) ++reference_lost;
     if (mine == nullptr || IsServed(*mine)) continue;
-    // What the reference was not asked, the policy may refuse for its length alone.
+    // The policy may refuse a request that the reference was not asked for its length alone.
     const bool served = other != nullptr ? IsServed(*other) : RefusesForLoad(*mine);
     if (served) lost.push_back(mine);
   }

@@ -147,7 +147,7 @@ class Court {
                      options_.metric);
   }
 
-  // What `work` returns. Whatever it throws is a verdict on the candidate, unless the default
+  // Returns what `work` does. Its exceptions are verdicts on the candidate, unless the default
   // policy fails there, too: then the experiment is wrong.
   template <class Work>
   auto OfCandidate(const JudgedCell& cell, const RunSeeds& seeds, Work work) {

@@ -19,8 +19,8 @@ namespace twin::run {
 // Shorter times count as this in logarithms: they must not reward the last microsecond.
 inline constexpr double kShortestSeconds = 1e-3;
 
-// What a request is, whatever its id: in sessions the policy decides when the next turn comes, and
-// so which request has which id.
+// Names a request in runs of any policy. Its id does not: in sessions the policy decides when the
+// next turn comes, and so which request has which id.
 struct RequestName {
   std::uint32_t tenant = 0;
   std::uint64_t session = 0;  // 0: none

@@ -122,7 +122,7 @@ bool StepsFit(const PolicyTraits& traits) {
          !(one && traits.overlaps_own_steps);
 }
 
-// What is wrong with a trait where the system's own policy has `system`; empty: nothing.
+// Says what is wrong with a trait where the system's own policy has `system`; empty: nothing.
 template <TraitRule kRule, class T>
 std::string Refusal(const char* name, const T& value, const T& system, const T& unset) {
   std::string allowed;

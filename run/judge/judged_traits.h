@@ -1,5 +1,5 @@
-// What a policy in the judge may say of itself. Every field of PolicyTraits has a rule; a field
-// without one does not compile.
+// Rules for what a policy in the judge may say of itself. Every field of PolicyTraits has a rule; a
+// field without one does not compile.
 #pragma once
 
 #include <deque>

@@ -31,8 +31,8 @@ struct HostOptions {
   double patience_s = 10;  // longest wait for an answer
 };
 
-// What a policy sees in place of ids and block keys, so that neither tells where a request comes
-// from: keys of a conversation would tell the seed of its lengths.
+// Changes ids and block keys that a policy sees, so that neither tells where a request comes from:
+// keys of a conversation would tell the seed of its lengths.
 struct RunDisguise {
   std::uint32_t id_shift = 0;  // added to ids
   HashKey keys;                // hashes block keys

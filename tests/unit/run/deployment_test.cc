@@ -12,6 +12,7 @@
 #include "config/experiment_config.h"
 #include "core/input_error.h"
 #include "sched/policy/sglang_config.h"
+#include "sim/devices/profile_config.h"
 
 namespace twin::run {
 namespace {
@@ -96,7 +97,10 @@ TEST(ResolveForTest, AGuestDecidesOnTheSystemOfTheExperimentsPolicy) {
     EXPECT_EQ(guest.engine.kv.blocks, system.engine.kv.blocks);
     EXPECT_EQ(guest.context_tokens_max, 8192);
     EXPECT_EQ(guest.world.max_model_length, 8192);
-    EXPECT_EQ(guest.cost, system.cost);  // the one that the cache shares
+    const auto* const cost = guest.config.cost.If<sim::ProfileCostConfig>();
+    EXPECT_EQ(cost->engine, system.config.cost.If<sim::ProfileCostConfig>()->engine);
+    EXPECT_EQ(cost->captured_size_max,
+              system.config.cost.If<sim::ProfileCostConfig>()->captured_size_max);
     EXPECT_EQ(guest.config.own_policy->name, "guest");
     EXPECT_TRUE(guest.engine.checks_rejections);
   }
