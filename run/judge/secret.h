@@ -1,5 +1,4 @@
-// What nobody may foresee who writes policies: the judge's secret and the draws that follow from
-// it.
+// The judge's secret and the draws that follow from it, which no author of a policy may foresee.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ class JudgeSecret {
 
   // 128 bits of the system's random numbers. Throws std::system_error.
   static JudgeSecret Draw();
-  // What text() gave. Throws InputError (usage) that names `field`.
+  // Reads what text() gave. Throws InputError (usage) that names `field`.
   static JudgeSecret Parse(std::string_view text, const std::string& field);
 
   // The number, or 32 hexadecimal digits.

@@ -111,7 +111,8 @@ TEST(ResolveForTest, AGuestUsesTheFeaturesThatItAsksFor) {
   const ExperimentConfig config = ParseExperiment(
       R"(workload { requests: 1 arrivals { kind: all_at_once }
          shape { prompt { kind: fixed value: 10 } output { kind: fixed value: 10 } } }
-      policy { vllm_v1 {} } system { model: "llama-3-8b" hardware: "h100-sxm" } cost { roofline {} })",
+      policy { vllm_v1 {} } system { model: "llama-3-8b" hardware: "h100-sxm" }
+      cost { roofline {} })",
       "e", "/");
   CostCache cache;
   const auto named = [&](void (*set)(PolicyTraits&)) {
