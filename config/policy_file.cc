@@ -9,11 +9,14 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "config/policy_library.h"
+#include "core/hash.h"
 #include "core/input_error.h"
 #include "core/printable.h"
 
@@ -31,6 +34,11 @@ constexpr std::string_view kPythonEnding = ".py";
 PythonPolicies& Python() {
   static PythonPolicies policies;
   return policies;
+}
+
+PolicySourceFinder& SourceFinder() {
+  static PolicySourceFinder finder;
+  return finder;
 }
 
 // One line, as exceptions of a policy may have several.
@@ -166,6 +174,22 @@ void PreparePolicy(const PolicyFile& file) {
 }
 
 int ForkForPolicy() { return Python().fork ? Python().fork() : fork(); }
+
+void SetPythonSourceFinder(PolicySourceFinder finder) { SourceFinder() = std::move(finder); }
+
+std::string HashOfSources(const PolicyFile& file) {
+  std::vector<std::string> sources;
+  if (!file.path.empty()) sources.push_back(file.path);
+  if (!file.path.ends_with(kLibraryEnding) && SourceFinder()) sources = SourceFinder()(file);
+  std::optional<std::uint64_t> hash;
+  for (const std::string& source : sources) {
+    std::ifstream in(source, std::ios::binary);
+    if (!in) continue;
+    const std::uint64_t content = HashText(std::string(std::istreambuf_iterator<char>(in), {}));
+    hash = hash ? MixWords(*hash, content) : content;
+  }
+  return hash ? HexText(*hash) : "";
+}
 
 std::shared_ptr<const OwnPolicy> LoadPolicy(const PolicyFile& file) {
   if (file.engine) return LoadOfEngine(file);

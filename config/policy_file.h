@@ -36,6 +36,16 @@ struct PythonPolicies {
 // Called once, before any policy is loaded; without it, files of Python are refused.
 void SetPythonPolicies(PythonPolicies policies);
 
+// The files of a policy in Python: of its folder or package alone, the one with its class first.
+using PolicySourceFinder = std::function<std::vector<std::string>(const PolicyFile&)>;
+// Finds them in this process, and runs none of them. Called once.
+void SetPythonSourceFinder(PolicySourceFinder finder);
+
+// A hash of the content of the files that make the policy: a library, or files of Python; for one
+// file, HashText() of its content. Empty if there is no file. Data that a policy reads is not in
+// it.
+std::string HashOfSources(const PolicyFile& file);
+
 // Runs code of the file. Loading a shared library again gives the library as it was; one that was
 // changed since is refused. Throws InputError (usage) with the field: a file that is missing or of
 // another kind, a library without the symbols of config/policy_library.h or of another build, a

@@ -243,8 +243,9 @@ void LimitByStateSlots(const SystemConfig& system, const sim::KvCapacity& capaci
   }
 }
 
-// Resolves an experiment without replica groups.
-Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
+// Resolves an experiment without replica groups. `guest`, if not null, decides.
+Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache,
+                        std::shared_ptr<const OwnPolicy> guest = nullptr) {
   Deployment deployment;
   deployment.config = config;
   ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
@@ -256,6 +257,12 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   deployment.capacity = PlanCapacity(system, draft ? &*draft : nullptr);
   LimitByStateSlots(system, deployment.capacity, deployment.config.policy);
   deployment.traits = TraitsOf(deployment.config);
+  PolicyTraits priced = deployment.traits;
+  if (guest != nullptr) {
+    deployment.config.own_policy = std::move(guest);
+    deployment.traits = TraitsOf(deployment.config);
+    priced.overlaps_own_steps = deployment.traits.overlaps_own_steps;
+  }
   RequirePools(system, deployment.traits);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   RequireOneInstance(deployment.traits);
@@ -271,12 +278,11 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   }
   if (!HasCosts(config.world)) return deployment;
   const auto context_of = [&](const HardwareSpec& device) {
-    return sim::CostContext{.policy = deployment.traits,
-                            .hardware = device,
-                            .read_profile = [&](const std::string& name) {
-                              RequireProfile(name, device);
-                              return cache.Profile(name);
-                            }};
+    return sim::CostContext{
+        .policy = priced, .hardware = device, .read_profile = [&](const std::string& name) {
+          RequireProfile(name, device);
+          return cache.Profile(name);
+        }};
   };
   sim::Resolve(deployment.config.cost, context_of(system.hardware_spec));
   if (system.ffn) {
@@ -306,6 +312,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
 // Gives the seed to everything that draws random numbers.
 void Seed(std::uint64_t seed, Deployment& deployment) {
   deployment.config.seed = seed;
+  deployment.workload_seeds = seed;
   deployment.world.seed = seed;
   if (deployment.cost != nullptr) deployment.cost = sim::CostOfSeed(deployment.cost, seed);
   if (deployment.groups.empty()) return;
@@ -355,6 +362,15 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
     deployment.world.kv_token_bytes = static_cast<double>(KvBytesPerToken(system.model_spec));
     deployment.world.kv_layers = system.model_spec.layers;
   }
+  Seed(config.seed, deployment);
+  return deployment;
+}
+
+Deployment ResolveFor(std::shared_ptr<const OwnPolicy> guest, const ExperimentConfig& config,
+                      CostCache& cache) {
+  if (const auto loaded = WithOwnPolicy(config)) return ResolveFor(guest, *loaded, cache);
+  CHECK(config.system.groups.empty() && !config.system.disaggregation);
+  Deployment deployment = ResolveAlike(config, cache, std::move(guest));
   Seed(config.seed, deployment);
   return deployment;
 }

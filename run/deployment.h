@@ -28,6 +28,7 @@ struct Deployment {
   EngineConfig engine;
   std::shared_ptr<const sim::StepCost> cost;  // of a simulated world; null in a real one
   sim::SimWorldOptions world;
+  WorkloadSeeds workload_seeds;  // config.seed, unless the caller sets others
   // Requests that the metrics leave out at the start, if more than config.metrics asks for.
   std::uint64_t warmup_requests = 0;
   // Each of config.system.groups as a deployment of equal replicas; empty without groups. Traits,
@@ -46,6 +47,12 @@ struct Deployment {
 Deployment Resolve(const ExperimentConfig& config);
 // Resolves one of many experiments: deployments of equal systems share the cost model.
 Deployment Resolve(const ExperimentConfig& config, CostCache& cache);
+
+// Resolves an experiment without drafts and KV groups in which `guest` decides in place of its
+// policy, on the system of that policy: memory, the limits of a request and the host do not depend
+// on what the guest's traits say of them, but for whether it overlaps its own steps.
+Deployment ResolveFor(std::shared_ptr<const OwnPolicy> guest, const ExperimentConfig& config,
+                      CostCache& cache);
 
 // A copy of the deployment with another seed.
 Deployment WithSeed(const Deployment& deployment, std::uint64_t seed);

@@ -60,7 +60,7 @@ class StopWatch {
 class WorkloadWorld {
  public:
   WorkloadWorld(const Deployment& deployment, const RunControl& control)
-      : source_(MakeWorkload(deployment.config.workload, deployment.config.seed, &trace_)) {
+      : source_(MakeWorkload(deployment.config.workload, deployment.workload_seeds, &trace_)) {
     const auto* const config = std::get_if<EmulatedWorldConfig>(&deployment.config.world);
     if (config == nullptr) {
       simulated_.emplace(*source_, *deployment.cost, deployment.world);

@@ -79,9 +79,10 @@ class WeightedClasses {
     has_sessions_ |= has_sessions;
   }
   [[nodiscard]] bool empty() const { return samplers_.empty(); }
-  std::unique_ptr<ArrivalSource> Make(const ArrivalConfig& arrivals, std::uint64_t seed) && {
-    return MakeGeneratedSource(DrawnConversations(std::move(samplers_), weights_, seed), arrivals,
-                               has_sessions_, seed);
+  std::unique_ptr<ArrivalSource> Make(const ArrivalConfig& arrivals,
+                                      const WorkloadSeeds& seeds) && {
+    return MakeGeneratedSource(DrawnConversations(std::move(samplers_), weights_, seeds.content),
+                               arrivals, has_sessions_, seeds.arrivals);
   }
 
  private:
@@ -91,7 +92,7 @@ class WeightedClasses {
 };
 
 std::unique_ptr<ArrivalSource> MakeDrawn(const WorkloadConfig& config, const RequestRules& rules,
-                                         std::uint64_t seed) {
+                                         const WorkloadSeeds& seeds) {
   std::vector<WorkloadClass> classes = config.classes;
   if (classes.empty()) classes.push_back({.shape = ApplyPreset(config.shape, config.preset)});
   std::vector<std::unique_ptr<ArrivalSource>> sources;
@@ -99,8 +100,10 @@ std::unique_ptr<ArrivalSource> MakeDrawn(const WorkloadConfig& config, const Req
   std::uint32_t first_tenant = 0;
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const WorkloadClass& entry = classes[i];
-    const std::uint64_t class_seed = MixWords(seed, i + 1);
-    ShapeSampler sampler(entry.shape, first_tenant, class_seed, rules);
+    WorkloadSeeds of_class = seeds;
+    of_class.arrivals = MixWords(seeds.arrivals, i + 1);
+    of_class.content = MixWords(seeds.content, i + 1);
+    ShapeSampler sampler(entry.shape, first_tenant, of_class.content, rules);
     first_tenant += sampler.tenants();
     if (!entry.arrivals) {
       shared.Add(std::move(sampler), entry.weight, HasSessions(entry.shape));
@@ -108,9 +111,9 @@ std::unique_ptr<ArrivalSource> MakeDrawn(const WorkloadConfig& config, const Req
     }
     WeightedClasses alone;
     alone.Add(std::move(sampler), 1, HasSessions(entry.shape));
-    sources.push_back(std::move(alone).Make(*entry.arrivals, class_seed));
+    sources.push_back(std::move(alone).Make(*entry.arrivals, of_class));
   }
-  if (!shared.empty()) sources.push_back(std::move(shared).Make(config.arrivals, seed));
+  if (!shared.empty()) sources.push_back(std::move(shared).Make(config.arrivals, seeds));
   std::unique_ptr<ArrivalSource> source =
       sources.size() == 1 ? std::move(sources.front()) : MergeArrivals(std::move(sources));
   if (config.prediction.kind == PredictionConfig::Kind::kNone) return source;
@@ -211,11 +214,11 @@ class CutTrace final : public RequestStream {
 };
 
 std::unique_ptr<ArrivalSource> MakeTraced(const WorkloadConfig& config, const RequestRules& rules,
-                                          std::uint64_t seed, TraceReport* report) {
+                                          const WorkloadSeeds& seeds, TraceReport* report) {
   const bool replaces_arrivals = config.arrivals.kind != ArrivalConfig::Kind::kNone;
   std::unique_ptr<RequestStream> stream;
   if (config.servegen) {
-    stream = OpenServeGen(*config.servegen, rules, seed);
+    stream = OpenServeGen(*config.servegen, rules, seeds.content);
   } else {
     const TraceConfig& trace = *config.trace;
     std::unique_ptr<TraceReader> reader = OpenTrace(trace.path, trace.format, trace.read);
@@ -232,19 +235,19 @@ std::unique_ptr<ArrivalSource> MakeTraced(const WorkloadConfig& config, const Re
     stream = std::make_unique<CutTrace>(trace, std::move(reader), rules, report);
   }
   if (!replaces_arrivals) return StreamArrivals(std::move(stream));
-  return MakeGeneratedSource(SingleTurns(std::move(stream), seed), config.arrivals,
-                             /*has_sessions=*/false, seed);
+  return MakeGeneratedSource(SingleTurns(std::move(stream), seeds.content), config.arrivals,
+                             /*has_sessions=*/false, seeds.arrivals);
 }
 
 }  // namespace
 
-std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed,
-                                            TraceReport* report) {
+std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config,
+                                            const WorkloadSeeds& seeds, TraceReport* report) {
   Validate(config);
-  const RequestRules rules(config.max_output, config.prediction, seed);
+  const RequestRules rules(config.max_output, config.prediction, seeds.predictions);
   std::unique_ptr<ArrivalSource> source = config.trace || config.servegen
-                                              ? MakeTraced(config, rules, seed, report)
-                                              : MakeDrawn(config, rules, seed);
+                                              ? MakeTraced(config, rules, seeds, report)
+                                              : MakeDrawn(config, rules, seeds);
   const bool drawn = config.arrivals.kind != ArrivalConfig::Kind::kNone;
   if (drawn || config.requests > 0 || config.duration > Duration::zero()) {
     source = LimitArrivals(std::move(source), config.requests, config.duration);

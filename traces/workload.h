@@ -168,11 +168,26 @@ struct TraceReport {
   bool may_be_cut = false;  // the file ends within a line
 };
 
+// Seeds of the parts of a workload. Those of an experiment are equal: streams differ by their
+// names.
+struct WorkloadSeeds {
+  WorkloadSeeds() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): an experiment's seed is that of all parts.
+  WorkloadSeeds(std::uint64_t seed) : arrivals(seed), content(seed), predictions(seed) {}
+
+  std::uint64_t arrivals = 0;
+  std::uint64_t content = 0;      // lengths, sessions, think times
+  std::uint64_t predictions = 0;  // errors of predicted lengths
+
+  bool operator==(const WorkloadSeeds&) const = default;
+};
+
 // Validates the config and creates its requests. Equal configs and seeds give equal requests; the
 // k-th drawn conversation does not depend on when other ones complete. Throws InputError, here or
 // from Peek() if a trace is bad. Memory: constant, plus outstanding requests for sessions, closed
 // loops and several arrival streams.
-std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed,
+std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config,
+                                            const WorkloadSeeds& seeds,
                                             TraceReport* report = nullptr);
 
 }  // namespace twin

@@ -4,13 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,10 +27,9 @@
 namespace twin::apps {
 namespace {
 
-// Pairs of a quick look, at the highest load of each of so many workloads.
+// A quick look has the highest load of each of so many workloads.
 constexpr std::size_t kQuickCells = 3;
 constexpr double kQuickLoadMin = 1.5;
-constexpr std::int32_t kQuickRounds = 3;  // of each experiment that is named
 // Time of planning that a policy in C++ may take in 99 % of its steps; one in Python: JudgeOptions.
 constexpr double kLibraryPlanningUs = 50;
 // Schedulers of engines take about a millisecond a step.
@@ -49,14 +44,14 @@ struct JudgeArguments {
   std::vector<std::string> against;
   std::string engine;
   std::vector<PolicyParameter> parameters;
-  std::int64_t seed = -1;  // not given
+  std::string seed;  // empty: not given
   std::uint64_t submission = 1;
-  std::int32_t cells = 2;
-  std::int32_t rounds = 4;
-  std::int32_t rounds_max = 6;
-  std::int32_t hostile_worlds = -1;  // not given
+  std::optional<std::int32_t> cells;
+  std::optional<std::int32_t> rounds;
+  std::optional<std::int32_t> rounds_max;
+  std::optional<std::int32_t> hostile_worlds;
   double confidence = 0.97;
-  double budget_s = 0;  // not given
+  std::optional<double> budget_s;
   std::string metric;
   std::string format = "json";
   bool quick = false;
@@ -92,12 +87,12 @@ run::JudgedReference ReferenceOf(const std::string& asked) {
 // The default policy is always the first: the gates compare with it.
 std::vector<run::JudgedReference> ReferencesOf(const JudgeArguments& arguments) {
   std::vector<run::JudgedReference> references{ReferenceOf("default")};
-  const std::vector<std::string> asked =
-      arguments.against.empty() && arguments.experiments.empty()
-          ? std::vector<std::string>{"shortest_prompt", "sjf_predicted"}
-          : arguments.against;
+  std::vector<std::string> asked = arguments.against;
+  if (asked.empty() && arguments.experiments.empty() && !arguments.quick) {
+    asked = {"shortest_prompt", "sjf_predicted"};
+  }
   for (const std::string& name : asked) {
-    if (name != "default" && !arguments.quick) references.push_back(ReferenceOf(name));
+    if (name != "default") references.push_back(ReferenceOf(name));
   }
   return references;
 }
@@ -112,6 +107,7 @@ std::filesystem::path FolderOf(const std::string& set) {
 }
 
 std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint64_t seed) {
+  constexpr std::int32_t kCells = 2;
   std::vector<run::JudgedCell> cells;
   if (!arguments.experiments.empty()) {
     for (const std::string& asked : arguments.experiments) {
@@ -125,7 +121,7 @@ std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint6
                 cells.end());
   } else {
     cells = DrawCells(ReadJudgedSet(FolderOf(arguments.set)),
-                      static_cast<std::size_t>(arguments.cells), 0, seed);
+                      static_cast<std::size_t>(arguments.cells.value_or(kCells)), 0, seed);
   }
   for (run::JudgedCell& cell : cells) {
     cell.experiment.Change(arguments.assignments, std::filesystem::current_path());
@@ -133,10 +129,28 @@ std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint6
   return cells;
 }
 
-run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
+// Rounds and hostile worlds where none are asked for.
+struct Extent {
+  std::int32_t rounds = 0;
+  std::int32_t rounds_max = 0;  // `rounds` are made in any case
+  std::int32_t hostile_worlds = 0;
+};
+
+Extent ExtentOf(const JudgeArguments& arguments) {
+  constexpr Extent kFull{.rounds = 4, .rounds_max = 6, .hostile_worlds = 1000};
+  Extent extent = kFull;
+  if (!arguments.engine.empty()) extent.hostile_worlds = kEngineHostileWorlds;
+  if (arguments.quick) {
+    extent = {.rounds = arguments.experiments.empty() ? 1 : 3};  // and no more
+  }
+  return extent;
+}
+
+run::JudgeOptions OptionsOf(const JudgeArguments& arguments, const run::JudgeSecret& secret,
                             std::size_t number) {
+  const Extent extent = ExtentOf(arguments);
   run::JudgeOptions options;
-  options.secret = seed;
+  options.secret = secret;
   options.submission = arguments.submission + number;
   options.confidence = arguments.confidence;
   options.rounds = arguments.rounds;
@@ -156,11 +170,7 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, std::uint64_t seed,
   options.host.limits.cpu_seconds = 300;
   options.host.patience_s = 120;
 #endif
-  if (!arguments.quick) return options;
-  options.rounds = options.rounds_max = arguments.experiments.empty() ? 1 : kQuickRounds;
-  options.hostile_worlds = 0;
-  options.repeats = false;
-  options.bounds = false;
+  options.repeats = options.bounds = !arguments.quick;
   return options;
 }
 
@@ -187,17 +197,12 @@ std::optional<PolicyFile> FileOf(const JudgeArguments& arguments, const std::str
   return file;
 }
 
-std::string HashOfFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return HexText(HashText(std::string(std::istreambuf_iterator<char>(in), {})));
-}
-
 void JudgeOne(const JudgeArguments& arguments, const std::string& asked, std::size_t number,
-              std::uint64_t seed, CommandContext& context) {
+              const run::JudgeSecret& secret, CommandContext& context) {
   const double begin = CpuSeconds();
   TerminalControl control;
-  run::JudgeOptions options = OptionsOf(arguments, seed, number);
-  const std::vector<run::JudgedCell> cells = CellsOf(arguments, MixWords(seed, options.submission));
+  run::JudgeOptions options = OptionsOf(arguments, secret, number);
+  const std::vector<run::JudgedCell> cells = CellsOf(arguments, secret.OfCells(options.submission));
   const std::vector<run::JudgedReference> references = ReferencesOf(arguments);
   VerdictHeader header{.policy = asked,
                        .file = "",
@@ -205,7 +210,7 @@ void JudgeOne(const JudgeArguments& arguments, const std::string& asked, std::si
                        .language = "registry",
                        .set = arguments.experiments.empty() ? arguments.set : "experiments",
                        .set_hash = HexText(HashOf(cells)),
-                       .seed = seed,
+                       .secret = secret,
                        .submission = options.submission,
                        .confidence = arguments.confidence,
                        .cpu_s = 0};
@@ -213,10 +218,15 @@ void JudgeOne(const JudgeArguments& arguments, const std::string& asked, std::si
   if (const std::optional<PolicyFile> file = FileOf(arguments, asked)) {
     header.policy = NameOf(*file);
     header.file = asked;
-    if (!file->path.empty()) header.file_hash = HashOfFile(file->path);
+    header.file_hash = HashOfSources(*file);
     header.language = file->path.ends_with(".so") ? "c++" : "python";
     if (header.language == "c++") options.planning_allowed_us = kLibraryPlanningUs;
     verdict = run::Judge(*file, cells, references, options, control);
+  } else if (!arguments.parameters.empty()) {
+    throw InputError(InputError::Kind::kUsage, "judge --parameter",
+                     fmt::format("is of policies in files, which {} is not; allowed: --set for "
+                                 "policies of twinserve",
+                                 asked));
   } else {
     const auto order = std::ranges::find(KnownReferences(), asked, &KnownReference::name);
     const std::vector<std::string> changes =
@@ -229,7 +239,9 @@ void JudgeOne(const JudgeArguments& arguments, const std::string& asked, std::si
                              verdict.sandbox_problem);
   }
   if (arguments.format == "json") {
-    std::cout << VerdictJson(header, verdict).dump() << '\n' << std::flush;
+    // Names of files may hold any bytes.
+    constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+    std::cout << VerdictJson(header, verdict).dump(-1, ' ', false, kReplace) << '\n' << std::flush;
   } else {
     PrintVerdict(std::cout, header, verdict);
   }
@@ -247,51 +259,54 @@ void JudgeAll(const JudgeArguments& arguments, CommandContext& context) {
         "POLICY is missing; allowed: a file of Python (fair.py:Fair), a shared library "
         "(.so), or the name of a policy");
   }
-  std::uint64_t seed = 0;
-  if (arguments.seed >= 0) {
-    seed = static_cast<std::uint64_t>(arguments.seed);
-  } else {
-    std::random_device device;
-    seed = (std::uint64_t{device()} << 31 | device()) >> 11;
-  }
+  std::optional<run::JudgeSecret> given;
+  if (!arguments.seed.empty()) given = run::JudgeSecret::Parse(arguments.seed, "judge --seed");
   for (std::size_t i = 0; i < arguments.policies.size(); ++i) {
-    JudgeOne(arguments, arguments.policies[i], i, seed, context);
+    // A verdict prints the secret: no later policy is judged by that.
+    const run::JudgeSecret secret = given ? *given : run::JudgeSecret::Draw();
+    JudgeOne(arguments, arguments.policies[i], i, secret, context);
   }
 }
 
 // How much is run, and when a difference counts.
 void AddScoringOptions(CommandParser command, JudgeArguments& arguments) {
-  command
-      .AddOption("--seed", arguments.seed,
-                 "Secret from which all seeds follow (default: drawn, and printed afterwards)")
-      .InRange(std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
+  command.AddOption("--seed", arguments.seed,
+                    "Secret of an earlier verdict, which is repeated, or a number, which hides "
+                    "nothing (default: 128 bits of the system for each policy, printed with the "
+                    "verdict)");
   command
       .AddOption("--submission", arguments.submission,
                  "This is the k-th policy with this secret: it must be better by more (default: 1)")
       .InRange(std::int64_t{1}, std::int64_t{1'000'000});
+  CommandOption cells =
+      command
+          .AddOption("--cells", arguments.cells,
+                     "Pairs of system and load for each workload, of 6 (default: 2)")
+          .InRange(1, 6);
   command
-      .AddOption("--cells", arguments.cells,
-                 "Pairs of system and load for each workload, of 6 (default: 2)")
-      .InRange(1, 6);
-  command.AddOption("--rounds", arguments.rounds, "Pairs of runs for each of them (default: 4)")
+      .AddOption("--rounds", arguments.rounds,
+                 "Pairs of runs for each of them (default: 4; with --quick 1, or 3 of each "
+                 "--experiment)")
       .InRange(1, 1000);
   command
       .AddOption("--rounds-max", arguments.rounds_max,
-                 "The same while a comparison is undecided (default: 6)")
+                 "The same while a comparison is undecided (default: 6; with --quick as --rounds)")
       .InRange(1, 1000);
   command.AddOption("--confidence", arguments.confidence, "Of \"better\" (default: 0.97)")
       .InRange(0.5, 0.9999);
   command
       .AddOption("--hostile", arguments.hostile_worlds,
-                 "Small worlds in which everything goes wrong (default: 1000; with --engine 200)")
+                 "Small worlds in which everything goes wrong (default: 1000; with --engine 200; "
+                 "with --quick none)")
       .InRange(0, 1'000'000);
   command
       .AddOption(
           "--budget", arguments.budget_s,
           "Seconds that the policy may plan in all runs together (default: 15; with --engine 600)")
       .InRange(0.1, 1e6);
-  command.AddFlag("--quick", arguments.quick,
-                  "3 pairs, and only the gates that they need: for the steps of a search");
+  cells.Excludes(command.AddFlag(
+      "--quick", [&arguments] { arguments.quick = true; },
+      "3 pairs, and only the gates that they need: for the steps of a search"));
 }
 
 }  // namespace
@@ -311,11 +326,14 @@ void AddJudgeCommand(CommandParser app, CommandContext& context) {
       "POLICY", arguments->policies,
       "Files of Python (fair.py or fair.py:Fair), shared libraries (.so), or policies "
       "of twinserve; the k-th one counts as a further submission");
-  command.AddOption("--on", arguments->set,
-                    "Workloads: judge, search, or a folder of one's own (default: judge)");
-  command.AddOption("--experiment", arguments->experiments,
-                    "Judge on these experiments, with their own policy as the default, in place of "
-                    "--on");
+  const CommandOption set =
+      command.AddOption("--on", arguments->set,
+                        "Workloads: judge, search, or a folder of one's own (default: judge)");
+  command
+      .AddOption("--experiment", arguments->experiments,
+                 "Judge on these experiments, with their own policy as the default, in place of "
+                 "--on")
+      .Excludes(set);
   AddOverrideOptions(command, arguments->assignments);
   command.AddOption(
       "--against", arguments->against,

@@ -66,6 +66,32 @@ Json AgainstJson(const run::AgainstReference& against) {
           {"verdict", Word(against.sign)}};
 }
 
+void PrintJudged(std::ostream& out, const VerdictHeader& header, const run::Verdict& verdict) {
+  if (verdict.failure) {
+    out << fmt::format("{}: invalid ({}): {}\n", header.policy, verdict.failure->gate,
+                       verdict.failure->reason);
+    return;
+  }
+  if (verdict.interrupted) {
+    out << fmt::format("{}: interrupted\n", header.policy);
+    return;
+  }
+  out << fmt::format("{}: valid, score {:.3f} [{:.3f}, {:.3f}]\n", header.policy,
+                     verdict.against.front().log_ratio.value, verdict.against.front().log_ratio.low,
+                     verdict.against.front().log_ratio.high);
+  std::vector<std::vector<std::string>> rows{
+      {"against", "ratio", "low", "high", "pairs", "verdict"}};
+  for (const run::AgainstReference& against : verdict.against) {
+    rows.push_back({against.name, fmt::format("{:.3f}", std::exp(against.log_ratio.value)),
+                    fmt::format("{:.3f}", std::exp(against.log_ratio.low)),
+                    fmt::format("{:.3f}", std::exp(against.log_ratio.high)),
+                    std::to_string(against.pairs), Word(against.sign)});
+  }
+  WriteAligned(out, rows, 1);
+  const std::string hint = Hint(verdict);
+  if (!hint.empty()) out << hint << '\n';
+}
+
 }  // namespace
 
 Json VerdictJson(const VerdictHeader& header, const run::Verdict& verdict) {
@@ -81,7 +107,8 @@ Json VerdictJson(const VerdictHeader& header, const run::Verdict& verdict) {
               {"commit", run::kCommit},
               {"set", header.set},
               {"set_hash", header.set_hash},
-              {"seed", header.seed},
+              {"seed", header.secret.is_number() ? Json(header.secret.number())
+                                                 : Json(header.secret.text())},
               {"submission", header.submission},
               {"sandbox", verdict.sandbox},
               {"hostile_worlds", verdict.hostile_worlds}}},
@@ -134,29 +161,9 @@ Json VerdictJson(const VerdictHeader& header, const run::Verdict& verdict) {
 }
 
 void PrintVerdict(std::ostream& out, const VerdictHeader& header, const run::Verdict& verdict) {
-  if (verdict.failure) {
-    out << fmt::format("{}: invalid ({}): {}\n", header.policy, verdict.failure->gate,
-                       verdict.failure->reason);
-    return;
-  }
-  if (verdict.interrupted) {
-    out << fmt::format("{}: interrupted\n", header.policy);
-    return;
-  }
-  out << fmt::format("{}: valid, score {:.3f} [{:.3f}, {:.3f}]\n", header.policy,
-                     verdict.against.front().log_ratio.value, verdict.against.front().log_ratio.low,
-                     verdict.against.front().log_ratio.high);
-  std::vector<std::vector<std::string>> rows{
-      {"against", "ratio", "low", "high", "pairs", "verdict"}};
-  for (const run::AgainstReference& against : verdict.against) {
-    rows.push_back({against.name, fmt::format("{:.3f}", std::exp(against.log_ratio.value)),
-                    fmt::format("{:.3f}", std::exp(against.log_ratio.low)),
-                    fmt::format("{:.3f}", std::exp(against.log_ratio.high)),
-                    std::to_string(against.pairs), Word(against.sign)});
-  }
-  WriteAligned(out, rows, 1);
-  const std::string hint = Hint(verdict);
-  if (!hint.empty()) out << hint << '\n';
+  PrintJudged(out, header, verdict);
+  out << fmt::format("repeat with --seed {} --submission {}\n", header.secret.text(),
+                     header.submission);
 }
 
 }  // namespace twin::apps

@@ -15,11 +15,11 @@ namespace twin::apps {
 struct VerdictHeader {
   std::string policy;     // its name
   std::string file;       // empty: a policy of the registry
-  std::string file_hash;  // of the file's content
+  std::string file_hash;  // HashOfSources()
   std::string language;   // "python", "c++", "registry"
   std::string set;
   std::string set_hash;
-  std::uint64_t seed = 0;
+  run::JudgeSecret secret;
   std::uint64_t submission = 1;
   double confidence = 0;
   double cpu_s = 0;  // of this process and of the policy's

@@ -25,7 +25,13 @@ apps::FurtherCommand FurtherOf(const nb::tuple& row) {
           }};
 }
 
-int Main(std::vector<std::string> line, const nb::list& further) {
+// `command_line`: bytes, as names of files may be no text.
+int Main(const nb::list& command_line, const nb::list& further) {
+  std::vector<std::string> line;
+  for (const nb::handle word : command_line) {
+    const auto bytes = nb::cast<nb::bytes>(word);
+    line.emplace_back(bytes.c_str(), bytes.size());
+  }
   std::vector<char*> words;
   for (std::string& word : line) words.push_back(word.data());
   words.push_back(nullptr);

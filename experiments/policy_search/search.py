@@ -70,11 +70,11 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     log = arguments.out / "log.jsonl"
     known = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    where, elsewhere, sequences = ("--on", "search"), ("--on", "judge"), 256
+    where, elsewhere, sequences, rounds = ("--on", "search"), ("--on", "judge"), 256, ()
     if not arguments.sets:
-        where, elsewhere = (("--experiment", HERE / f"{name}.textproto", "--metric", "mean_e2el_ms",
-                             "--rounds", "10") for name in ("slots", "slots_judge"))
-        sequences = 32
+        where, elsewhere = (("--experiment", HERE / f"{name}.textproto", "--metric", "mean_e2el_ms")
+                            for name in ("slots", "slots_judge"))
+        sequences, rounds = 32, ("--rounds", "10")
     rng = random.Random(arguments.seed)
     parent, parent_score, best, failures = [1.0, 0, 0, 0, 0], -math.inf, None, 0
     for number in range(arguments.candidates):
@@ -87,7 +87,7 @@ def main():
             entry = {"number": number, "weights": weights, "score": verdict["score"],
                      "reason": verdict["reason"]}
             if verdict["valid"] and verdict["score"] > parent_score:
-                full = judge(path, *where, "--seed", str(arguments.seed + 1),
+                full = judge(path, *where, *rounds, "--seed", str(arguments.seed + 1),
                              "--submission", str(number + 1))
                 entry["full"] = {key: full[key] for key in ("valid", "reason", "score", "interval")}
                 if not full["valid"]:
@@ -105,7 +105,7 @@ def main():
             parent, parent_score, failures = mutated([0] * len(FEATURES), 1, rng), -math.inf, 0
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"search: {used.ru_utime + used.ru_stime:.1f} CPU s")
-    print(json.dumps(judge(best[1], *elsewhere, "--seed", str(arguments.seed + 2),
+    print(json.dumps(judge(best[1], *elsewhere, *rounds, "--seed", str(arguments.seed + 2),
                            "--submission", str(arguments.candidates)), indent=1))
 
 

@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "run/judge/judged_traits.h"
+
 namespace twin::run {
 namespace {
 
@@ -18,6 +20,11 @@ constexpr double kTradeWorse = 1.1;
 constexpr double kOutsideShare = 0.01;
 
 bool IsServed(const JudgedRequest& request) { return request.status == RequestStatus::kCompleted; }
+
+bool RefusesForLoad(const JudgedRequest& request) {
+  return request.status == RequestStatus::kRejected &&
+         request.reject_reason == RejectReason::kOverloaded;
+}
 
 // The length that the requests which were not served have in common, if there is one.
 std::string InCommon(const std::vector<const JudgedRequest*>& lost, const JudgedRun& run) {
@@ -55,15 +62,12 @@ std::vector<double> Ranks(const JudgedRun& run,
 std::optional<GateFailure> CheckServed(const JudgedRun& run, const JudgedRun& reference) {
   std::vector<const JudgedRequest*> lost;
   std::int64_t reference_lost = 0;
-  for (std::size_t i = 0; i < reference.requests.size(); ++i) {
-    const JudgedRequest& other = reference.requests[i];
-    if (!other.offered) continue;
-    if (!IsServed(other)) ++reference_lost;
-    const bool served = i < run.requests.size() && IsServed(run.requests[i]);
-    if (IsServed(other) && !served && i < run.requests.size()) lost.push_back(&run.requests[i]);
-    if (i >= run.requests.size()) {
-      return GateFailure{"G4", fmt::format("request {} never came", i)};
-    }
+  for (const auto& [mine, other] : PairRequests(run, reference)) {
+    if (other != nullptr && !IsServed(*other)) ++reference_lost;
+    if (mine == nullptr || IsServed(*mine)) continue;
+    // The policy may refuse a request that the reference was not asked for its length alone.
+    const bool served = other != nullptr ? IsServed(*other) : RefusesForLoad(*mine);
+    if (served) lost.push_back(mine);
   }
   if (lost.empty()) return std::nullopt;
   const auto refused = std::ranges::count(lost, RequestStatus::kRejected, &JudgedRequest::status);
@@ -72,50 +76,55 @@ std::optional<GateFailure> CheckServed(const JudgedRun& run, const JudgedRun& re
                                        run.offered, how, reference_lost, InCommon(lost, run))};
 }
 
+std::optional<GateFailure> CheckLengths(const JudgedRun& run, const JudgedRun& reference) {
+  std::int64_t different = 0;
+  RequestPair first;
+  for (const RequestPair& pair : PairRequests(run, reference)) {
+    const auto& [mine, other] = pair;
+    if (mine == nullptr || other == nullptr) continue;
+    const bool both = IsServed(*mine) && IsServed(*other);
+    if (mine->prompt_tokens == other->prompt_tokens &&
+        (!both || mine->output_tokens == other->output_tokens)) {
+      continue;
+    }
+    if (different++ == 0) first = pair;
+  }
+  if (different == 0) return std::nullopt;
+  return GateFailure{
+      "G4", fmt::format("{} of {} requests have other lengths than with the reference: one of {} "
+                        "prompt tokens gets {} tokens, there one of {} gets {}",
+                        different, run.offered, first.one->prompt_tokens, first.one->output_tokens,
+                        first.other->prompt_tokens, first.other->output_tokens)};
+}
+
 std::optional<GateFailure> CheckNobodyStarves(const JudgedRun& run, const JudgedRun& reference) {
   std::int64_t starved = 0;
-  std::size_t worst = 0;
+  RequestPair worst;
   double worst_excess = 0;
-  for (std::size_t i = 0; i < run.requests.size() && i < reference.requests.size(); ++i) {
-    if (!IsServed(reference.requests[i])) continue;
-    const double limit = kStarvedFactor * reference.requests[i].e2e_s + kStarvedSeconds;
-    const double excess = run.requests[i].e2e_s / limit;
+  for (const RequestPair& pair : PairRequests(run, reference)) {
+    const auto& [mine, other] = pair;
+    if (mine == nullptr || other == nullptr || !IsServed(*other)) continue;
+    const double limit = kStarvedFactor * other->e2e_s + kStarvedSeconds;
+    const double excess = mine->e2e_s / limit;
     if (excess <= 1) continue;
     ++starved;
     if (excess <= worst_excess) continue;
     worst_excess = excess;
-    worst = i;
+    worst = pair;
   }
   if (starved == 0) return std::nullopt;
-  const JudgedRequest& request = run.requests[worst];
   return GateFailure{
       "G5",
       fmt::format("{} of {} requests starve: one of {} prompt tokens takes {:.1f} s, with the "
                   "reference {:.1f} s; allowed: {:g} times as long and {:g} s more",
-                  starved, run.offered, request.prompt_tokens, request.e2e_s,
-                  reference.requests[worst].e2e_s, kStarvedFactor, kStarvedSeconds)};
+                  starved, run.offered, worst.one->prompt_tokens, worst.one->e2e_s,
+                  worst.other->e2e_s, kStarvedFactor, kStarvedSeconds)};
 }
 
 std::optional<GateFailure> CheckTraits(const PolicyTraits& traits, const PolicyTraits& system) {
-  const std::int32_t tokens = traits.tokens_per_step_max;
-  if (system.tokens_per_step_max > 0 && (tokens == 0 || tokens > system.tokens_per_step_max)) {
-    return GateFailure{
-        "G6", fmt::format("tokens_per_step_max is {}; allowed in this system: 1 to {}, which its "
-                          "memory was planned for",
-                          tokens, system.tokens_per_step_max)};
-  }
-  if (traits.step_engine != system.step_engine || traits.memory_rule != system.memory_rule) {
-    return GateFailure{"G6", fmt::format("its traits say step_engine {} and memory_rule {}; this "
-                                         "system has {} and {}",
-                                         traits.step_engine, traits.memory_rule, system.step_engine,
-                                         system.memory_rule)};
-  }
-  if (traits.steps_in_flight_max > system.steps_in_flight_max) {
-    return GateFailure{"G6", fmt::format("steps_in_flight_max is {}; allowed in this system: {} "
-                                         "(--set policy.vllm_v1.async_scheduling=true: 2)",
-                                         traits.steps_in_flight_max, system.steps_in_flight_max)};
-  }
-  return std::nullopt;
+  const std::string refusal = RefuseTraits(traits, system);
+  if (refusal.empty()) return std::nullopt;
+  return GateFailure{"G6", refusal};
 }
 
 std::optional<GateFailure> CheckSteps(const JudgedRun& run, const JudgedRun& reference,
@@ -146,12 +155,12 @@ void ClassMeter::Add(const JudgedRun& run, const JudgedRun& reference) {
   const std::vector<double> outputs =
       Ranks(reference, [](const JudgedRequest& r) { return r.output_tokens; });
   std::set<std::uint32_t> tenants;
-  for (const JudgedRequest& request : reference.requests) tenants.insert(request.tenant);
-  for (std::size_t i = 0; i < run.requests.size() && i < reference.requests.size(); ++i) {
-    const JudgedRequest& other = reference.requests[i];
-    if (!IsServed(other)) continue;
-    const double log_ratio = std::log(std::max(run.requests[i].e2e_s, kShortestSeconds) /
-                                      std::max(other.e2e_s, kShortestSeconds));
+  for (const JudgedRequest& request : reference.requests) tenants.insert(request.name.tenant);
+  for (const auto& [mine, other] : PairRequests(run, reference)) {
+    if (mine == nullptr || other == nullptr || !IsServed(*other)) continue;
+    const auto i = static_cast<std::size_t>(other - reference.requests.data());
+    const double log_ratio = std::log(std::max(mine->e2e_s, kShortestSeconds) /
+                                      std::max(other->e2e_s, kShortestSeconds));
     const auto add = [&](const std::string& name) {
       Sum& sum = sums_[name];
       sum.log_ratio += log_ratio;
@@ -161,7 +170,7 @@ void ClassMeter::Add(const JudgedRun& run, const JudgedRun& reference) {
       add(fmt::format("{}_q{}", kind, 1 + static_cast<int>(4 * rank)));
       if (rank >= kTail) add(fmt::format("{}_top5", kind));
     }
-    if (tenants.size() > 1) add(fmt::format("tenant_{}", other.tenant));
+    if (tenants.size() > 1) add(fmt::format("tenant_{}", other->name.tenant));
   }
 }
 

@@ -24,13 +24,15 @@ struct Trade {
   double log_ratio = 0;  // mean ln(E2E / the reference's E2E)
 };
 
-// G4: everybody is served whom the reference serves.
+// G4: everybody is served whom the reference serves, and nobody else is refused for load.
 std::optional<GateFailure> CheckServed(const JudgedRun& run, const JudgedRun& reference);
+// G4: requests ask for the same tokens, and get as many, as with the reference.
+std::optional<GateFailure> CheckLengths(const JudgedRun& run, const JudgedRun& reference);
 
 // G5: nobody waits 10 times as long as with the reference and 30 s more.
 std::optional<GateFailure> CheckNobodyStarves(const JudgedRun& run, const JudgedRun& reference);
 
-// G6: the limits of the system. `system`: the traits of the reference.
+// G6: what the policy says of itself (judged_traits.h). `system`: the traits of the reference.
 std::optional<GateFailure> CheckTraits(const PolicyTraits& traits, const PolicyTraits& system);
 // G6: no step is larger than the system's memory was planned for, and no more than 1 % of the time,
 // beside the reference's share, lies in steps that nobody has measured.

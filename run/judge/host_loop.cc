@@ -20,6 +20,7 @@
 
 #include "core/input_error.h"
 #include "run/judge/host_messages.h"
+#include "run/judge/judged_traits.h"
 #include "run/judge/message_pipe.h"
 #include "run/judge/sandbox_inside.h"
 #include "run/judge/system_calls.h"

@@ -1,39 +1,9 @@
 #include "run/judge/host_messages.h"
 
-#include <fmt/format.h>
-
-#include <optional>
 #include <span>
-
-#include "core/input_error.h"
+#include <utility>
 
 namespace twin::run {
-namespace {
-
-// The traits that a policy in the judge may choose; all others have their defaults.
-template <class Visit, class Traits>
-void VisitTraits(Traits& traits, Visit visit) {
-  visit(traits.tokens_per_step_max);
-  visit(traits.sequences_per_step_max);
-  visit(traits.steps_in_flight_max);
-  visit(traits.result_queue);
-  visit(traits.overlaps_own_steps);
-  visit(traits.preempts);
-  visit(traits.first_come_first_served);
-  visit(traits.frees_in_flight);
-  visit(traits.caches_prefixes);
-  visit(traits.publishes_at_end);
-  visit(traits.forgets_stale_tokens);
-  visit(traits.publishes_returned_tokens);
-  visit(traits.outputs_end_at_context);
-  visit(traits.swaps_to_host);
-  visit(traits.reads_predictions);
-  visit(traits.release_order);
-  visit(traits.sized_for_tokens);
-  visit(traits.context_tokens_max);
-}
-
-}  // namespace
 
 void PutFile(MessageWriter& writer, const PolicyFile& file) {
   writer.PutText(file.path);
@@ -61,45 +31,22 @@ PolicyFile GetFile(MessageReader& reader) {
   return file;
 }
 
-void PutTraits(MessageWriter& writer, const PolicyTraits& traits) {
-  PolicyTraits followed;
-  followed.name = traits.name;
-  followed.memory_rule = traits.memory_rule;
-  followed.step_engine = traits.step_engine;
-  MessageWriter values;
-  VisitTraits(traits, [&](const auto& value) { values.Put(value); });
-  MessageReader reader(values.bytes());
-  VisitTraits(followed,
-              [&](auto& value) { value = reader.Get<std::remove_cvref_t<decltype(value)>>(); });
-  if (followed != traits) {
-    throw InputError(InputError::Kind::kUsage, "",
-                     "the policy drafts, pads batches, keeps a prefix tree, defers releases, knows "
-                     "windows or takes keys and values of other replicas, which the judge cannot "
-                     "follow; allowed: policies without");
-  }
-  writer.PutText(traits.name);
-  writer.PutText(traits.memory_rule);
-  writer.PutText(traits.step_engine);
-  writer.Append(values);
+PlanAnswer GetAnswer(MessageReader& reader) {
+  PlanAnswer answer;
+  const auto has_plan = reader.Get<std::uint8_t>();
+  if (has_plan > 1) throw BadMessage();
+  answer.has_plan = has_plan == 1;
+  answer.wake_at = reader.Get<std::int64_t>();
+  answer.planning_ns = reader.Get<std::int64_t>();
+  answer.free_blocks = reader.Get<std::int32_t>();
+  return answer;
 }
 
-PolicyTraits GetTraits(MessageReader& reader, TraitNames& names) {
-  names = {
-      .name = reader.GetText(), .memory_rule = reader.GetText(), .step_engine = reader.GetText()};
-  PolicyTraits traits;
-  traits.name = names.name;
-  traits.memory_rule = names.memory_rule;
-  traits.step_engine = names.step_engine;
-  VisitTraits(traits,
-              [&](auto& value) { value = reader.Get<std::remove_cvref_t<decltype(value)>>(); });
-  reader.End();
-  const bool valid = traits.tokens_per_step_max >= 0 && traits.sequences_per_step_max >= 0 &&
-                     traits.steps_in_flight_max >= 1 && traits.steps_in_flight_max <= 64 &&
-                     traits.result_queue <= ResultQueue::kOverlap &&
-                     traits.release_order <= ReleaseOrder::kKeylessFront &&
-                     traits.sized_for_tokens >= 0 && traits.context_tokens_max >= 0;
-  if (!valid) throw BadMessage();
-  return traits;
+void PutAnswer(MessageWriter& writer, const PlanAnswer& answer) {
+  writer.Put(static_cast<std::uint8_t>(answer.has_plan));
+  writer.Put(answer.wake_at);
+  writer.Put(answer.planning_ns);
+  writer.Put(answer.free_blocks);
 }
 
 void PutCalls(MessageWriter& writer, const StepCalls& calls) {

@@ -11,7 +11,6 @@
 #include "config/policy_file.h"
 #include "core/time.h"
 #include "run/judge/message_pipe.h"
-#include "sched/policy/policy.h"
 #include "sched/step_calls.h"
 
 namespace twin::run {
@@ -41,7 +40,7 @@ enum class FailureKind : std::uint8_t {
   kEnded,      // its process ended, or sends no valid message
 };
 
-// The fixed part of an answer to kPlan; the calls follow it.
+// The fixed part of an answer to kPlan.
 struct PlanAnswer {
   bool has_plan = false;
   std::int64_t wake_at = Nanoseconds(kTimeNever);
@@ -54,17 +53,8 @@ inline constexpr const char* kTraitsChange =
 void PutFile(MessageWriter& writer, const PolicyFile& file);
 PolicyFile GetFile(MessageReader& reader);
 
-// Throws InputError (usage) if the policy needs what the judge cannot follow: drafts, padded
-// batches, a prefix tree of its own, deferred releases, keys and values of other replicas.
-void PutTraits(MessageWriter& writer, const PolicyTraits& traits);
-
-// Traits whose texts lie in `names`, which must outlive them.
-struct TraitNames {
-  std::string name;
-  std::string memory_rule;
-  std::string step_engine;
-};
-PolicyTraits GetTraits(MessageReader& reader, TraitNames& names);
+void PutAnswer(MessageWriter& writer, const PlanAnswer& answer);
+PlanAnswer GetAnswer(MessageReader& reader);
 
 void PutCalls(MessageWriter& writer, const StepCalls& calls);
 void GetCalls(MessageReader& reader, StepCalls& calls);

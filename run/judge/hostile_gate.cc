@@ -9,7 +9,6 @@
 #include "core/random.h"
 #include "run/hostile/hostile_run.h"
 #include "sched/engine.h"
-#include "sched/invariant.h"
 
 namespace twin::run {
 namespace {
@@ -59,18 +58,13 @@ std::int32_t ServeHostileWorlds(PolicyHost& host, const HostileGate& gate, RunCo
         Draw(host.traits(), gate.seed + static_cast<std::uint64_t>(i), gate.silent_ends);
     try {
       // The worlds have nothing to hide, and processes cost more than they do.
-      RunObserver& tap = host.BeginRun(0, false);
+      RunObserver& tap = host.BeginRun({}, false);
       Engine engine(system.engine, host.policy()->make(system.engine.kv));
       RunHostile(system.world, engine, tap);
-    } catch (const CandidateFailure& failure) {
+    } catch (const std::exception&) {
+      const CandidateFailure failure = FailureBeingHandled();
       throw CandidateFailure(
           failure.kind(), fmt::format("hostile world {} of {}: {}", i + 1, worlds, failure.what()));
-    } catch (const InvariantViolation& violation) {
-      throw CandidateFailure(FailureKind::kInvariant, fmt::format("hostile world {} of {}: {}",
-                                                                  i + 1, worlds, violation.what()));
-    } catch (const HostileBreach& breach) {
-      throw CandidateFailure(FailureKind::kInvariant, fmt::format("hostile world {} of {}: {}",
-                                                                  i + 1, worlds, breach.what()));
     }
     control.OnProgress("hostile worlds", static_cast<std::uint64_t>(i) + 1,
                        static_cast<std::uint64_t>(worlds));

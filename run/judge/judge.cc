@@ -3,21 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "core/hash.h"
 #include "core/input_error.h"
 #include "core/statistics.h"
 #include "run/bounds/gap_to_bound.h"
 #include "run/cost_cache.h"
+#include "run/judge/candidate_failure.h"
 #include "run/judge/hostile_gate.h"
 #include "run/judge/judged_run.h"
 #include "run/judge/planning_charge.h"
+#include "run/judge/secret.h"
 #include "sched/invariant.h"
 
 namespace twin::run {
@@ -31,12 +34,6 @@ struct Refusal {
 const char* GateOf(FailureKind kind) {
   if (kind == FailureKind::kRefused) return "G0";
   return kind == FailureKind::kTooSlow ? "G7" : "G1";
-}
-
-// Seeds that nobody can guess without the secret. Fits every field that takes a seed.
-std::uint64_t SeedOf(const JudgeOptions& options, std::uint64_t cell, std::uint64_t round) {
-  const std::uint64_t campaign = MixWords(options.secret, options.submission);
-  return MixWords(MixWords(campaign, cell + 1), round + 1) & 0x7FFFFFFF;
 }
 
 // nullopt for cost models without bounds.
@@ -110,6 +107,10 @@ class Court {
   [[nodiscard]] bool HasBudget() const {
     return host_ == nullptr || host_->planned_s() <= options_.planning_budget_s;
   }
+  bool Stopped() {
+    stopped_ = stopped_ || control_.StopRequested();
+    return stopped_;
+  }
   [[nodiscard]] bool GoesOn() const { return !stopped_ && HasBudget(); }
   [[nodiscard]] bool Undecided() const {
     return std::ranges::any_of(scores_, [this](const PairedScore& score) {
@@ -117,16 +118,9 @@ class Court {
     });
   }
 
-  [[nodiscard]] Deployment DeploymentOf(const JudgedCell& cell, std::vector<std::string> changes,
-                                        std::uint64_t seed, bool is_candidate) {
-    ExperimentTemplate experiment = cell.experiment;
-    const std::filesystem::path here = std::filesystem::current_path();
-    changes.push_back(fmt::format("seed={}", seed));
-    if (is_candidate && host_ != nullptr) experiment.ReplacePolicy(host_->policy());
-    ExperimentConfig config = experiment.With(changes, here);
-    // All policies of a pair meet equal errors of the cost model.
-    sim::SetDraw(config.cost, seed);
-    return Resolve(config, costs_);
+  // Seeds that nobody can foresee without the secret.
+  [[nodiscard]] RunSeeds SeedsOf(std::uint64_t cell, std::uint64_t round) const {
+    return options_.secret.OfRun(options_.submission, cell, round);
   }
 
   JudgedRun RunCandidate(const JudgedCell& cell, std::uint64_t seed, std::uint32_t id_shift,
@@ -136,29 +130,41 @@ class Court {
     RunObserver* const tap =
         host_ == nullptr ? nullptr : &host_->BeginRun(id_shift, /*fresh=*/true);
     try {
-      return RunJudged(deployment, control_, tap, options_.metric);
-    } catch (const CandidateFailure& failure) {
+      return work();
+    } catch (const std::exception& error) {
+      const bool is_named = dynamic_cast<const CandidateFailure*>(&error) != nullptr ||
+                            dynamic_cast<const InvariantViolation*>(&error) != nullptr;
+      if (host_ == nullptr && !is_named) throw;
+      const CandidateFailure failure = FailureBeingHandled();
+      if (!is_named) (void)RunReference(references_.front(), cell, seeds);
       throw Refusal{{GateOf(failure.kind()), failure.what()}};
-    } catch (const InvariantViolation& violation) {
-      throw Refusal{{"G1", violation.what()}};
     }
   }
-  JudgedRun RunReference(const JudgedReference& reference, const JudgedCell& cell,
-                         std::uint64_t seed) {
-    return RunJudged(DeploymentOf(cell, reference.changes, seed, false), control_, nullptr,
-                     options_.metric);
+
+  JudgedRun RunCandidate(const JudgedCell& cell, const RunSeeds& seeds, std::uint32_t id_shift,
+                         Duration planning = Duration{0}) {
+    return OfCandidate(cell, seeds, [&] {
+      Deployment deployment = DeploymentOf(cell, changes_, seeds, true);
+      if (planning > Duration{0}) deployment.cost = WithPlanning(deployment.cost, planning);
+      RunObserver* tap = nullptr;
+      if (host_ != nullptr) tap = &host_->BeginRun({id_shift, seeds.keys}, /*in_child=*/true);
+      return RunJudged(deployment, control_, tap, options_.metric);
+    });
   }
 
   void CheckLimits() {
     for (const JudgedCell& cell : cells_) {
-      const Deployment system = DeploymentOf(cell, {}, 1, false);
-      if (system.config.system.replicas != 1) {
-        throw InputError(InputError::Kind::kUsage, "system.replicas",
-                         fmt::format("is {} in {}; allowed in judged experiments: 1",
-                                     system.config.system.replicas, cell.workload));
-      }
+      const RunSeeds some{.world = 1, .workload = 1, .keys = {}};
+      const Deployment system = DeploymentOf(cell, {}, some, false);
+      RequireFollowable(system, cell.workload);
       limits_.push_back(system.traits);
-      if (host_ != nullptr) Require(CheckTraits(host_->traits(), system.traits));
+      if (host_ == nullptr) continue;
+      Require(CheckTraits(host_->traits(), system.traits));
+      try {
+        (void)DeploymentOf(cell, {}, some, true);
+      } catch (const InputError& error) {
+        throw Refusal{{"G6", error.what()}};
+      }
     }
   }
 
@@ -180,7 +186,7 @@ class Court {
     throw Refusal{
         {"G2", fmt::format("two runs with equal events decide differently (digests {} and "
                            "{}): the policy reads a clock, unseeded random numbers, what "
-                           "it remembers of another run, or the ids of requests",
+                           "it remembers of another run, the ids of requests, or keys",
                            first.digest, second.digest)}};
   }
 
@@ -208,18 +214,19 @@ class Court {
     for (const JudgedReference& reference : references_) {
       others.push_back(RunReference(reference, cell, seed));
     }
-    stopped_ = control_.StopRequested();
-    if (stopped_) return;
-    const JudgedRun& standard = others.front();
-    Require(CheckServed(run, standard));
-    Require(CheckSteps(run, standard, limits_[index]));
-    Require(CheckNobodyStarves(run, standard));
     classes_.Add(run, standard);
-    for (std::size_t i = 0; i < others.size(); ++i) {
-      scores_[i].Add(index, Score(run) - Score(others[i]));
-    }
-    Look(index, seed, run, standard);
+    const double score = OfCandidate(cell, seeds, [&] { return Score(run); });
+    for (std::size_t i = 0; i < others.size(); ++i) scores_[i].Add(index, score - others[i]);
+    Look(index, seeds, run, standard);
     outside_share_ = std::max(outside_share_, run.outside_share);
+  }
+
+  static void CheckRun(const JudgedRun& run, const JudgedRun& standard,
+                       const PolicyTraits& limits) {
+    Require(CheckServed(run, standard));
+    Require(CheckLengths(run, standard));
+    Require(CheckSteps(run, standard, limits));
+    Require(CheckNobodyStarves(run, standard));
   }
 
   [[nodiscard]] double Score(const JudgedRun& run) const {
@@ -227,7 +234,7 @@ class Court {
   }
 
   // Keeps the facts of a cell that stand beside its score.
-  void Look(std::size_t index, std::uint64_t seed, const JudgedRun& run,
+  void Look(std::size_t index, const RunSeeds& seeds, const JudgedRun& run,
             const JudgedRun& standard) {
     CellScore& cell = looks_[index];
     cell.saturated = standard.saturated;
@@ -235,7 +242,7 @@ class Court {
     first_scores_.push_back(Score(run));
     cell.cell = &cells_[index];
     cell.mean_e2e_s = run.mean_e2e_s;
-    if (options_.bounds) cell.floor_s = MeanE2eFloor(DeploymentOf(cells_[index], {}, seed, false));
+    if (options_.bounds) cell.floor_s = MeanE2eFloor(DeploymentOf(cells_[index], {}, seeds, false));
   }
 
   // Repeats the first round with the mean time of planning added to each step.
@@ -245,7 +252,7 @@ class Court {
     const Duration planning = DurationFromSeconds(Mean(times));
     double loss = 0;
     for (std::size_t i = 0; i < cells_.size(); ++i) {
-      const JudgedRun run = RunCandidate(cells_[i], SeedOf(options_, i, 0), 0, planning);
+      const JudgedRun run = RunCandidate(cells_[i], SeedsOf(i, 0), 0, planning);
       if (control_.StopRequested()) return;
       loss += first_scores_[i] - Score(run);
     }
@@ -280,6 +287,8 @@ class Court {
   const JudgeOptions& options_;
   RunControl& control_;
   CostCache costs_;
+  std::map<std::pair<const JudgedCell*, std::vector<std::string>>, std::optional<ExperimentConfig>>
+      configs_;
   std::vector<PairedScore> scores_;   // by reference
   std::vector<CellScore> looks_;      // by cell
   std::vector<double> first_scores_;  // by cell, of the candidate's first run
@@ -305,7 +314,7 @@ Verdict Judge(const PolicyFile& asked, const std::vector<JudgedCell>& cells,
     if (options.hostile_worlds > 0) {
       // vLLM checks for an end when a token is appended: each output has a last token.
       const HostileGate gate{.worlds = options.hostile_worlds,
-                             .seed = options.secret,
+                             .seed = options.secret.OfHostileWorlds(),
                              .planning_s = options.planning_budget_s / 5,
                              .silent_ends = !asked.engine};
       hostile_worlds = ServeHostileWorlds(host, gate, control);

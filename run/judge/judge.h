@@ -18,6 +18,7 @@
 #include "run/judge/gates.h"
 #include "run/judge/policy_host.h"
 #include "run/judge/score.h"
+#include "run/judge/secret.h"
 #include "run/run_control.h"
 
 namespace twin::run {
@@ -38,7 +39,7 @@ struct JudgedReference {
 };
 
 struct JudgeOptions {
-  std::uint64_t secret = 0;      // seeds follow from it
+  JudgeSecret secret;            // seeds follow from it
   std::uint64_t submission = 1;  // this is the k-th policy that is judged with the secret
   double confidence = 0.97;
   std::int32_t rounds = 4;      // pairs of each cell

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "core/input_error.h"
@@ -24,6 +26,8 @@ class JudgeMeter final : public RunListener {
   void OnArrived(TimePoint /*now*/, const RequestLife& life) override {
     JudgedRequest& request = At(life);
     request.offered = true;
+    request.name = {.tenant = life.tenant, .session = life.session};
+    request.name.turn = turns_[{life.tenant, life.session}]++;
     ++run_.offered;
   }
 
@@ -33,7 +37,6 @@ class JudgeMeter final : public RunListener {
     request.reject_reason = life.reject_reason;
     request.prompt_tokens = life.prompt_tokens;
     request.output_tokens = life.output_tokens;
-    request.tenant = life.tenant;
     request.longest_gap_s = Seconds(life.longest_gap);
     if (life.has_tokens()) request.ttft_s = Seconds(life.first_received() - life.arrival);
     if (life.status == RequestStatus::kCompleted) {
@@ -74,6 +77,7 @@ class JudgeMeter final : public RunListener {
 
   const sim::StepCost& cost_;
   JudgedRun& run_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::int32_t> turns_;  // so far
   double seconds_ = 0;
   double outside_s_ = 0;
 };
@@ -106,6 +110,23 @@ JudgedRun RunJudged(const Deployment& deployment, RunControl& control, RunObserv
   if (!metric.empty()) run.metric = NumberOf(outcome.summary, metric);
   run.mean_e2e_s = NumberOf(outcome.summary, "mean_e2el_ms") / 1e3;
   return run;
+}
+
+std::vector<RequestPair> PairRequests(const JudgedRun& one, const JudgedRun& other) {
+  std::map<RequestName, const JudgedRequest*> of_one;
+  for (const JudgedRequest& request : one.requests) {
+    if (request.offered) of_one[request.name] = &request;
+  }
+  std::vector<RequestPair> pairs;
+  for (const JudgedRequest& request : other.requests) {
+    if (!request.offered) continue;
+    const auto same = of_one.extract(request.name);
+    pairs.push_back({same.empty() ? nullptr : same.mapped(), &request});
+  }
+  for (const JudgedRequest& request : one.requests) {
+    if (of_one.contains(request.name)) pairs.push_back({&request, nullptr});
+  }
+  return pairs;
 }
 
 double Utility(const JudgedRun& run) {

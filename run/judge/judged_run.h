@@ -1,6 +1,7 @@
 // One simulated run as the judge sees it: what became of every request that was offered.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,8 +19,19 @@ namespace twin::run {
 // Shorter times count as this in logarithms: they must not reward the last microsecond.
 inline constexpr double kShortestSeconds = 1e-3;
 
+// Names a request in runs of any policy. Its id does not: in sessions the policy decides when the
+// next turn comes, and so which request has which id.
+struct RequestName {
+  std::uint32_t tenant = 0;
+  std::uint64_t session = 0;  // 0: none
+  std::int32_t turn = 0;      // of the session; without one, among all such requests of the tenant
+
+  auto operator<=>(const RequestName&) const = default;
+};
+
 // Times of a request in seconds, at the client.
 struct JudgedRequest {
+  RequestName name{};
   bool offered = false;
   RequestStatus status = RequestStatus::kWaiting;
   RejectReason reject_reason{};
@@ -27,8 +39,7 @@ struct JudgedRequest {
   double e2e_s = 0;
   double longest_gap_s = 0;
   std::int32_t prompt_tokens = 0;
-  std::int32_t output_tokens = 0;
-  std::uint32_t tenant = 0;
+  std::int32_t output_tokens = 0;  // that it was given
 };
 
 struct JudgedRun {
@@ -45,6 +56,15 @@ struct JudgedRun {
   double metric = 0;      // the one that was asked for; NaN: undefined
   bool interrupted = false;
 };
+
+// A request of two runs of a workload; null in the run to which it did not come.
+struct RequestPair {
+  const JudgedRequest* one = nullptr;
+  const JudgedRequest* other = nullptr;
+};
+// All requests that were offered in a run: those of `other` by id, then those of `one` alone.
+// Borrows the runs.
+std::vector<RequestPair> PairRequests(const JudgedRun& one, const JudgedRun& other);
 
 // Simulates the deployment, which has one replica. `tap`: a further observer, or null. A request
 // that did not complete has an E2E time up to the end of the run and 60 s more, and a TTFT and a

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <span>
-#include <unordered_set>
 #include <utility>
 #include <variant>
 
@@ -58,9 +57,6 @@ double SteadySeconds() {
   return std::chrono::duration<double>(now).count();
 }
 
-constexpr const char* kLost =
-    "the policy's process and the judge no longer agree on the state of the KV cache";
-
 }  // namespace
 
 void SetHostCommand(HostCommand command) { GivenCommand() = std::move(command); }
@@ -68,7 +64,8 @@ void SetHostCommand(HostCommand command) { GivenCommand() = std::move(command); 
 // Collects the events of a run for the policy's process. Step ids are the judge's engine's.
 class PolicyHost::Tap final : public RunObserver {
  public:
-  Tap(std::uint32_t id_shift, bool passes_keys) : id_shift_(id_shift), passes_keys_(passes_keys) {}
+  Tap(const RunDisguise& disguise, bool passes_keys)
+      : disguise_(disguise), passes_keys_(passes_keys) {}
 
   void OnInstant(const Instant& instant) override {
     now_ = instant.now;
@@ -94,7 +91,10 @@ class PolicyHost::Tap final : public RunObserver {
                     .ignore_eos = s.ignore_eos,
                     .predicted_output_tokens = s.predicted_output_tokens};
     events_.Put(request);
-    events_.PutList(passes_keys_ ? std::span<const BlockKey>(s.keys) : std::span<const BlockKey>());
+    keys_.clear();
+    if (passes_keys_) keys_.assign(s.keys.begin(), s.keys.end());
+    for (BlockKey& key : keys_) key = Disguised(key);
+    events_.PutList(std::span<const BlockKey>(keys_));
   }
 
   // A step that the policy's process planned under the second id.
@@ -103,10 +103,18 @@ class PolicyHost::Tap final : public RunObserver {
   [[nodiscard]] const MessageWriter& events() const { return events_; }
   void Clear() { events_.Clear(); }
   [[nodiscard]] TimePoint now() const { return now_; }
-  [[nodiscard]] RequestId Shifted(RequestId id) const { return RequestId{Index(id) + id_shift_}; }
-  [[nodiscard]] RequestId Unshifted(RequestId id) const { return RequestId{Index(id) - id_shift_}; }
+  [[nodiscard]] const RunDisguise& disguise() const { return disguise_; }
 
  private:
+  [[nodiscard]] RequestId Shifted(RequestId id) const {
+    return RequestId{Index(id) + disguise_.id_shift};
+  }
+  // Equal keys stay equal, and private ones private.
+  [[nodiscard]] BlockKey Disguised(BlockKey key) const {
+    const std::uint64_t hash = KeyedHash(disguise_.keys, static_cast<std::uint64_t>(key));
+    return IsPrivate(key) ? PrivateKey(hash) : SharedKey(hash);
+  }
+
   void PutFinished(const StepFinished& finished) {
     const auto step = steps_.find(finished.step);
     if (step == steps_.end()) return;  // it holds rejections of the engine alone
@@ -119,31 +127,35 @@ class PolicyHost::Tap final : public RunObserver {
     events_.PutList(std::span<const ItemOutcome>(outcomes_));
     filled_.clear();
     if (passes_keys_) filled_.assign(finished.filled.begin(), finished.filled.end());
-    for (BlockFilled& filled : filled_) filled.request = Shifted(filled.request);
+    for (BlockFilled& filled : filled_) {
+      filled = {Shifted(filled.request), Disguised(filled.key)};
+    }
     events_.PutList(std::span<const BlockFilled>(filled_));
   }
 
-  std::uint32_t id_shift_;
+  RunDisguise disguise_;
   bool passes_keys_;
   TimePoint now_ = kTimeZero;
   MessageWriter events_;
   std::map<StepId, StepId> steps_;
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
+  std::vector<BlockKey> keys_;
 };
 
 // Asks the policy's process for each step and repeats its calls.
 class PolicyHost::RemotePolicy final : public Policy {
  public:
-  RemotePolicy(PolicyHost& host, Tap& tap) : host_(host), tap_(tap) {}
+  RemotePolicy(PolicyHost& host, Tap& tap)
+      : host_(host), tap_(tap), repeated_(tap.disguise().id_shift) {}
   ~RemotePolicy() override { host_.in_run_ = false; }
 
   [[nodiscard]] const PolicyTraits& traits() const override { return host_.traits(); }
   void Enqueue(const Sequence& sequence) override {
-    live_.insert(Index(sequence.id));
+    repeated_.Enqueue(sequence.id);
     tap_.PutArrival(sequence);
   }
-  void Remove(const Sequence& sequence) override { live_.erase(Index(sequence.id)); }
+  void Remove(const Sequence& sequence) override { repeated_.Remove(sequence.id); }
   void Idle() override {
     if (!tap_.events().empty()) Ask(tap_.now());
   }
@@ -152,9 +164,12 @@ class PolicyHost::RemotePolicy final : public Policy {
     wake_at_ = TimePoint(Duration(answer.wake_at));
     // A plan that holds rejections of the engine alone has no counterpart.
     if (answer.has_plan) tap_.Launched(step.plan().id, StepId{++steps_});
-    decodes_ = 0;
-    for (const StepCall& call : calls_.calls) Repeat(step, call);
-    if (step.pool().free() != answer.free_blocks) host_.Fail(FailureKind::kEnded, kLost);
+    try {
+      repeated_.Repeat(calls_, step);
+      if (step.pool().free() != answer.free_blocks) throw ImpossibleCall();
+    } catch (const ImpossibleCall& call) {
+      host_.Fail(FailureKind::kEnded, call.what());
+    }
   }
   [[nodiscard]] TimePoint WakeAt() const override { return wake_at_; }
 
@@ -180,91 +195,10 @@ class PolicyHost::RemotePolicy final : public Policy {
     return answer;
   }
 
-  // Ends the run unless the call is one that the engine can answer. What the engine itself checks
-  // throws InvariantViolation later.
-  void Require(bool allowed) {
-    if (!allowed) host_.Fail(FailureKind::kEnded, kLost);
-  }
-
-  const Sequence& Known(const StepBuilder& step, RequestId id) {
-    Require(live_.contains(Index(id)));
-    return step.sequence(id);
-  }
-
-  void Repeat(StepBuilder& step, const StepCall& call) {
-    using Kind = StepCall::Kind;
-    if (call.kind == Kind::kScheduleDecodes) return RepeatDecodes(step, call);
-    const RequestId id = tap_.Unshifted(call.request);
-    const Sequence& s = Known(step, id);
-    const bool runs = s.state == SequenceState::kRunning;
-    switch (call.kind) {
-      case Kind::kAdmit:
-        Require(s.state == SequenceState::kWaiting);
-        return step.Admit(id);
-      case Kind::kGrow:
-        Require(runs && call.a > 0);
-        return Require(step.Grow(id, call.a));
-      case Kind::kReserve:
-        Require(runs && call.a >= 0);
-        return Require(step.Reserve(id, call.a));
-      case Kind::kSchedule:
-        Require(runs && (call.b == 0 || call.b >= call.a));
-        return step.Schedule(id, call.a, call.b);
-      case Kind::kUnschedule:
-        Require(std::ranges::find(step.plan().work, id, &WorkItem::request) !=
-                step.plan().work.end());
-        return step.Unschedule(id);
-      case Kind::kPreempt:
-        Require(runs);
-        return step.PreemptByRecompute(id);
-      case Kind::kSwapOut:
-        Require(runs && s.in_flight == 0);
-        return Require(step.SwapOut(id));
-      case Kind::kSwapIn:
-        Require(s.state == SequenceState::kSwapped);
-        return Require(step.SwapIn(id));
-      case Kind::kReject:
-        return RepeatReject(step, s, call);
-      case Kind::kAttachPrefix:
-        Require(runs && s.computed == 0 && s.blocks.held() == 0 && call.a >= 0 &&
-                call.a <= step.LookupPrefix(id).blocks);
-        return step.AttachPrefix(id, call.a);
-      case Kind::kPublishPrefix:
-        Require(runs && call.a >= 0 &&
-                call.a <= std::min({s.computed, s.known, s.blocks.capacity_tokens}));
-        return step.PublishPrefix(s, call.a);
-      case Kind::kScheduleDecodes:
-        break;
-    }
-  }
-
-  void RepeatReject(StepBuilder& step, const Sequence& s, const StepCall& call) {
-    const bool waits = s.state == SequenceState::kWaiting || s.state == SequenceState::kSwapped;
-    Require(waits && s.blocks.held() == 0 && s.blocks.reserved_blocks == 0 && call.a >= 0 &&
-            call.a <= static_cast<int>(RejectReason::kOverloaded));
-    const RequestId id = s.id;
-    live_.erase(Index(id));
-    step.Reject(id, static_cast<RejectReason>(call.a));
-  }
-
-  void RepeatDecodes(StepBuilder& step, const StepCall& call) {
-    const auto count = static_cast<std::size_t>(std::max(0, call.a));
-    Require(count <= calls_.decodes.size() - decodes_);
-    ids_.clear();
-    for (std::size_t i = 0; i < count; ++i) {
-      ids_.push_back(tap_.Unshifted(calls_.decodes[decodes_++]));
-      (void)Known(step, ids_.back());
-    }
-    const DecodeLimits limits{.computed_max = call.b, .free_blocks_min = call.c};
-    Require(step.ScheduleDecodes(ids_, limits) == count);
-  }
-
   PolicyHost& host_;
   Tap& tap_;
-  std::unordered_set<std::uint32_t> live_;
+  RepeatedCalls repeated_;
   StepCalls calls_;
-  std::size_t decodes_ = 0;
-  std::vector<RequestId> ids_;
   std::uint64_t steps_ = 0;
   TimePoint wake_at_ = kTimeNever;
 };

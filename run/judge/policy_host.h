@@ -2,13 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "config/policy_file.h"
+#include "core/keyed_hash.h"
+#include "run/judge/candidate_failure.h"
 #include "run/judge/host_messages.h"
 #include "run/judge/sandbox.h"
 #include "run/record/run_observer.h"

@@ -140,6 +140,7 @@ void RequestTracker::Arrive(TimePoint now, const RequestArrived& arrived) {
   life.prompt_tokens = request.prompt_tokens;
   life.priority = request.priority;
   life.tenant = request.tenant;
+  life.session = request.session;
   life.max_output_tokens = request.max_output_tokens;
   const MeasuredWindow& window = config_.window;
   life.measured = Index(request.id) >= window.first_request &&

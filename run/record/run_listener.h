@@ -49,6 +49,7 @@ struct RequestLife {
   std::int32_t priority = 0;
   std::uint32_t tenant = 0;
   std::int32_t max_output_tokens = 0;
+  std::uint64_t session = 0;     // 0: none
   RejectReason reject_reason{};  // if it was rejected
   bool streamed = true;          // its client gets tokens one by one; false: one piece
   bool output_cut = false;       // ended below max_output_tokens: its context was full

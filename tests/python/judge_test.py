@@ -1,5 +1,6 @@
 """twinserve judge with policies in Python: honest ones, the cheats of experiments/policy_search, and
 the search, which is killed and goes on."""
+import csv
 import json
 import os
 import pathlib
@@ -71,7 +72,7 @@ def test_an_honest_policy_is_better_with_97_percent(tmp_path):
     assert verdict["against"][0]["verdict"] == "better"
     assert verdict["cpu_s"] < 60
     assert {cell["workload"] for cell in verdict["cells"]} == {
-        "bursts", "chat", "code", "long_prompts", "two_tenants"}
+        "bursts", "chat", "code", "long_prompts", "two_tenants", "wide_context"}
     assert all(bound["ratio"] >= 1 for bound in verdict["bounds"])
 
 
@@ -144,6 +145,79 @@ def test_several_policies_get_a_verdict_each_and_one_that_is_invalid_fails(tmp_p
     assert [verdict["gate"] for verdict in verdicts] == ["G0", None]
     assert "SyntaxError" in verdicts[0]["reason"]
     assert [verdict["judge"]["submission"] for verdict in verdicts] == [1, 2]
+
+
+def test_a_file_whose_name_is_no_text_has_a_verdict_of_its_own(tmp_path):
+    (tmp_path / "served.py").write_text(HONEST)
+    name = os.path.join(os.fsencode(tmp_path), b"no_text_\xff.py")
+    pathlib.Path(os.fsdecode(name)).write_text("raise ValueError('\\udcff')\n")
+    code, verdicts, errors = judge(os.fsdecode(name), tmp_path / "served.py", "--quick")
+    assert code == 1, errors
+    assert [verdict["gate"] for verdict in verdicts] == ["G0", None], errors
+
+
+def hash_of(*words, folder):
+    """The hash in the verdict on a policy that cannot be loaded."""
+    _, verdicts, errors = judge(*words, "--quick", folder=folder)
+    assert verdicts and verdicts[0]["gate"] == "G0", errors + json.dumps(verdicts)
+    return verdicts[0]["policy"]["hash"]
+
+
+def test_the_hash_is_that_of_the_file_and_of_what_it_imports_beside_itself(tmp_path):
+    (tmp_path / "rules.py").write_text("import json\nraise ValueError\n")
+    alone = hash_of("rules.py", folder=tmp_path)
+    # FNV-1a of the file.
+    expected = 0xCBF29CE484222325
+    for byte in b"import json\nraise ValueError\n":
+        expected = (expected ^ byte) * 0x100000001B3 % 2**64
+    assert alone == f"{expected:016x}"
+    (tmp_path / "rules.py").write_text("import helper\nraise ValueError\n")
+    (tmp_path / "helper.py").write_text("A = 1\n")
+    one = hash_of("rules.py", folder=tmp_path)
+    (tmp_path / "unused.py").write_text("A = 1\n")
+    assert hash_of("rules.py", folder=tmp_path) == one
+    (tmp_path / "helper.py").write_text("from deeper import A\n")
+    two = hash_of("rules.py", folder=tmp_path)
+    (tmp_path / "deeper.py").write_text("A = 1\n")
+    assert len({alone, one, two, hash_of("rules.py", folder=tmp_path)}) == 4
+
+
+def test_a_scheduler_in_a_module_has_the_hash_of_its_package(tmp_path):
+    # No code of it runs in the judge: the release is not needed, and the module would say so.
+    package = tmp_path / "rules"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "mine.py").write_text("from .weights import W\nraise SystemExit(7)\n")
+    (package / "weights.py").write_text("W = 1\n")
+    words = ("rules.mine:Mine", "--engine", "vllm==0.33.0")
+    one = hash_of(*words, folder=tmp_path)
+    assert len(one) == 16
+    (package / "weights.py").write_text("W = 2\n")
+    two = hash_of(*words, folder=tmp_path)
+    (package / "__init__.py").write_text("import os\n")
+    assert len({one, two, hash_of(*words, folder=tmp_path)}) == 3
+
+
+@pytest.mark.parametrize("judged_set", ["judge", "search"])
+def test_a_workload_of_each_set_waits_for_blocks_and_not_for_places_in_the_batch(tmp_path, judged_set):
+    folder = SEARCH / judged_set
+    with open(folder / "systems.csv", encoding="utf-8", newline="") as file:
+        systems = list(csv.DictReader(file))
+    with open(folder / "capacity.csv", encoding="utf-8", newline="") as file:
+        capacities = {(row["workload"], row["system"]): float(row["requests_per_s"])
+                      for row in csv.DictReader(file)}
+    for system in systems:
+        changes = (f"system.model=\"{system['model']}\"", f"system.hardware=\"{system['hardware']}\"",
+                   f"cost={system['cost']}", "seed=1",
+                   f"workload.arrivals.rate={1.5 * capacities['wide_context', system['system']]}")
+        out = tmp_path / system["system"]
+        subprocess.run([sys.executable, "-m", "twinserve", "run", folder / "wide_context.textproto",
+                        *(word for change in changes for word in ("--set", change)), "--out", out],
+                       check=True, capture_output=True)
+        summary = json.loads((out / "summary.json").read_text())
+        # The default policy's batch takes 256 requests; blocks for far fewer are there.
+        assert summary["max_kv_used_share"] > 0.99 and summary["max_running"] < 64
+        assert summary["mean_waiting"] > 2
 
 
 def test_the_search_goes_on_where_it_was_killed(tmp_path):

@@ -106,7 +106,7 @@ TEST_F(JudgeCommandTest, APolicyInItsOwnProcessDecidesAsItDoesHere) {
       run::RunJudged(run::Resolve(experiment.With({}, {})), silent, nullptr, "");
   experiment.ReplacePolicy(host.policy());
   for (const std::uint32_t id_shift : {0u, 12345u}) {
-    RunObserver& tap = host.BeginRun(id_shift, true);
+    RunObserver& tap = host.BeginRun({id_shift, {1, id_shift}}, true);
     const run::JudgedRun there =
         run::RunJudged(run::Resolve(experiment.With({}, {})), silent, &tap, "");
     EXPECT_EQ(there.digest, here.digest);
@@ -319,6 +319,65 @@ TEST_F(JudgeCommandTest, SaysWhyAPolicyIsInvalid) {
   EXPECT_EQ(VerdictOn(kLibrary, {"--parameter", "tokens_per_step=513"})["gate"], "G6");
 }
 
+TEST_F(JudgeCommandTest, WhatAPolicySaysOfItselfIsAVerdictOnItAlone) {
+  struct Case {
+    const char* lie;
+    const char* gate;
+    const char* reason;
+  };
+  for (const auto& [lie, gate, reason] : {
+           Case{"step_engine", "G6", "its trait step_engine is \\xff\\xfe\\x0a; allowed in this"},
+           Case{"memory_rule", "G6", "its trait memory_rule is everything; allowed in this"},
+           Case{"swaps", "G6", "gives no host blocks"},
+           Case{"sized", "G6", "its trait sized_for_tokens is 1; allowed in this system: 0 or 512"},
+           Case{"context", "G6",
+                "its trait context_tokens_max is 100; allowed in this system: 0 or"},
+           Case{"sequences", "G6", "its trait sequences_per_step_max is 1000000; allowed"},
+           Case{"negative", "G0", "sent no valid message"},
+           Case{"overlaps", "G0", "sent no valid message"},
+           Case{"drafts", "G0", "policies that set drafts_max"},
+           Case{"batch_end", "G0", "policies that set delivery"},
+           Case{"throws", "G1", "\\xff\\xfe"},
+       }) {
+    // The next policy is judged as if it were alone.
+    const CommandOutcome outcome =
+        Run({"judge", LYING_POLICY, kLibrary, "--parameter", std::string("lie=") + lie,
+             "--experiment", "small.textproto", "--seed", "5", "--hostile", "20", "--rounds", "1"});
+    const json verdict = json::parse(outcome.out.substr(0, outcome.out.find('\n')), nullptr, false);
+    ASSERT_TRUE(verdict.is_object()) << lie << outcome.out << outcome.err;
+    EXPECT_EQ(verdict["gate"], gate) << verdict.dump();
+    EXPECT_THAT(verdict["reason"].get<std::string>(), HasSubstr(reason));
+    EXPECT_EQ(std::ranges::count(outcome.out, '\n'), 2) << lie << outcome.err;
+  }
+  EXPECT_TRUE(VerdictOn(LYING_POLICY, {"--parameter", "lie=name"})["valid"]);
+}
+
+TEST_F(JudgeCommandTest, EveryFlagOfAQuickLookIsUsedOrRefused) {
+  const json verdict =
+      VerdictOn(kLibrary, {"--quick", "--rounds", "2", "--against", "sjf_predicted"});
+  EXPECT_EQ(verdict["judge"]["hostile_worlds"], 20);
+  ASSERT_EQ(verdict["against"].size(), 2u);
+  EXPECT_EQ(verdict["against"][0]["pairs"], 2);
+  EXPECT_EQ(Run({"judge", "default", "--quick", "--cells", "1"}).exit_code, 2);
+  EXPECT_EQ(Run(Line("default", {"--on", "search"})).exit_code, 2);
+  EXPECT_THAT(Refusal(Line("default", {"--rounds", "4", "--rounds-max", "3"})),
+              HasSubstr("is 3; allowed: 4, the number of --rounds, or more"));
+}
+
+TEST_F(JudgeCommandTest, ADrawnSecretIsPrintedAndRepeatsTheVerdict) {
+  const auto judged = [&](const std::vector<std::string>& seed) {
+    std::vector<std::string> line{"judge", kLibrary, "--experiment", "small.textproto", "--quick"};
+    line.insert(line.end(), seed.begin(), seed.end());
+    return json::parse(Run(line).out, nullptr, false);
+  };
+  const json first = judged({});
+  const std::string secret = first["judge"]["seed"];
+  EXPECT_EQ(secret.size(), 32u);
+  EXPECT_EQ(judged({"--seed", secret})["cells"], first["cells"]);
+  EXPECT_NE(judged({})["judge"]["seed"], secret);
+  EXPECT_EQ(judged({"--seed", "5"})["judge"]["seed"], 5);
+}
+
 TEST_F(JudgeCommandTest, RefusesWhatItDoesNotKnowInOneLine) {
   EXPECT_THAT(Refusal({"judge"}), HasSubstr("POLICY is missing; allowed: a file of Python"));
   EXPECT_THAT(Refusal({"judge", "default", "--on", "nowhere"}),
@@ -329,6 +388,10 @@ TEST_F(JudgeCommandTest, RefusesWhatItDoesNotKnowInOneLine) {
   EXPECT_THAT(Refusal(Line("default", {"--metric", "requests"})),
               HasSubstr("requests is no metric of which more or less is better"));
   EXPECT_THAT(Refusal(Line("default", {"--parameter", "tokens"})), HasSubstr("NAME=VALUE"));
+  EXPECT_THAT(Refusal(Line("default", {"--parameter", "tokens=5"})),
+              HasSubstr("is of policies in files, which default is not"));
+  EXPECT_THAT(Refusal({"judge", "default", "--seed", "x"}),
+              HasSubstr("is x; allowed: 0 to 9223372036854775807, or the 32 hexadecimal digits"));
   EXPECT_THAT(Refusal(Line("default", {"--set", "system.replicas=2"})),
               HasSubstr("allowed in judged experiments: 1"));
 }

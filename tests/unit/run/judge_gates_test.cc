@@ -16,15 +16,15 @@ using ::testing::StartsWith;
 JudgedRun RunOf(int count, double e2e_s) {
   JudgedRun run;
   for (int i = 1; i <= count; ++i) {
-    run.requests.push_back({.offered = true,
+    run.requests.push_back({.name = {.turn = i},
+                            .offered = true,
                             .status = RequestStatus::kCompleted,
                             .reject_reason = {},
                             .ttft_s = e2e_s / 2,
                             .e2e_s = e2e_s,
                             .longest_gap_s = 0.1,
                             .prompt_tokens = 100 * i,
-                            .output_tokens = 10,
-                            .tenant = 0});
+                            .output_tokens = 10});
   }
   run.offered = count;
   return run;
@@ -53,6 +53,71 @@ TEST(ServedGateTest, ForgivesWhatTheReferenceRefusesToo) {
               StartsWith("1 of 10 requests did not complete (the reference: 1)"));
 }
 
+// Two sessions of two turns. In the run the second session's answer came earlier, so that its
+// second turn has the id that the first session's has in the reference.
+JudgedRun SessionsOf(std::initializer_list<RequestName> names) {
+  JudgedRun run = RunOf(static_cast<int>(names.size()), 1);
+  std::size_t i = 0;
+  for (const RequestName& name : names) {
+    run.requests[i].name = name;
+    run.requests[i++].prompt_tokens = static_cast<std::int32_t>(100 * name.session) + name.turn;
+  }
+  return run;
+}
+
+TEST(RequestPairTest, RequestsOfTwoRunsAreComparedByWhatTheyAreAndNotByTheirIds) {
+  const JudgedRun reference = SessionsOf({{0, 1, 0}, {0, 2, 0}, {0, 1, 1}, {0, 2, 1}});
+  JudgedRun run = SessionsOf({{0, 1, 0}, {0, 2, 0}, {0, 2, 1}, {0, 1, 1}});
+  EXPECT_FALSE(CheckLengths(run, reference));
+  // Session 1's second turn, which has id 3 here and id 2 there, starves.
+  run.requests[3].e2e_s = 50;
+  EXPECT_THAT(CheckNobodyStarves(run, reference)->reason,
+              HasSubstr("one of 101 prompt tokens takes 50.0 s, with the reference 1.0 s"));
+  run.requests[3].status = RequestStatus::kRejected;
+  EXPECT_THAT(CheckServed(run, reference)->reason, HasSubstr("1 of 4 requests were refused"));
+}
+
+TEST(RequestPairTest, ListsWhoCameToOneRunAlone) {
+  const JudgedRun reference = SessionsOf({{0, 1, 0}, {0, 2, 0}});
+  const JudgedRun run = SessionsOf({{0, 1, 0}, {0, 1, 1}});
+  const std::vector<RequestPair> pairs = PairRequests(run, reference);
+  ASSERT_EQ(pairs.size(), 3u);
+  EXPECT_EQ(pairs[0].one, &run.requests[0]);
+  EXPECT_EQ(pairs[0].other, &reference.requests[0]);
+  EXPECT_EQ(pairs[1].one, nullptr);
+  EXPECT_EQ(pairs[2].one, &run.requests[1]);
+  EXPECT_EQ(pairs[2].other, nullptr);
+}
+
+TEST(ServedGateTest, NobodyWhomTheReferenceWasNotAskedIsRefusedForLoad) {
+  const JudgedRun reference = SessionsOf({{0, 1, 0}, {0, 2, 0}});
+  JudgedRun run = SessionsOf({{0, 1, 0}, {0, 1, 1}});
+  run.requests[1].status = RequestStatus::kRejected;
+  run.requests[1].reject_reason = RejectReason::kTooLongForModel;  // which the engine checks
+  EXPECT_FALSE(CheckServed(run, reference));
+  run.requests[1].reject_reason = RejectReason::kOverloaded;
+  EXPECT_EQ(CheckServed(run, reference)->gate, "G4");
+}
+
+TEST(LengthGateTest, RequestsGetAsManyTokensAsWithTheReference) {
+  const JudgedRun reference = RunOf(4, 1);
+  JudgedRun run = reference;
+  EXPECT_FALSE(CheckLengths(run, reference));
+  run.requests[1].output_tokens = 9;
+  run.requests[2].output_tokens = 3;
+  const auto failure = CheckLengths(run, reference);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->gate, "G4");
+  EXPECT_EQ(failure->reason,
+            "2 of 4 requests have other lengths than with the reference: one of 200 prompt tokens "
+            "gets 9 tokens, there one of 200 gets 10");
+  // A request that was not served has no length: CheckServed() is for that.
+  run = reference;
+  run.requests[1].status = RequestStatus::kRejected;
+  run.requests[1].output_tokens = 0;
+  EXPECT_FALSE(CheckLengths(run, reference));
+}
+
 TEST(StarvationGateTest, AllowsTenTimesTheReferenceAndThirtySecondsMore) {
   const JudgedRun reference = RunOf(4, 2);
   JudgedRun run = reference;
@@ -75,7 +140,7 @@ TEST(LimitGateTest, LetsAPolicyPlanWithinTheSystemsLimitsOnly) {
   }
   traits = system;
   traits.step_engine = "tgis";
-  EXPECT_THAT(CheckTraits(traits, system)->reason, HasSubstr("step_engine tgis"));
+  EXPECT_THAT(CheckTraits(traits, system)->reason, HasSubstr("step_engine is tgis"));
   traits = system;
   traits.steps_in_flight_max = 2;
   EXPECT_EQ(CheckTraits(traits, system)->gate, "G6");
@@ -120,7 +185,7 @@ TEST(ClassMeterTest, ListsWhoPaysAndRefusesWhoPaysTooMuch) {
 
 TEST(ClassMeterTest, LooksAtTenantsIfThereAreSeveral) {
   JudgedRun reference = RunOf(10, 1);
-  reference.requests[0].tenant = 1;
+  reference.requests[0].name.tenant = 1;
   JudgedRun run = reference;
   run.requests[0].e2e_s = 2;
   ClassMeter meter;

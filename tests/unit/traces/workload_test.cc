@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -366,6 +367,29 @@ TEST(ValidateTest, NamesAFieldOfArrivalsThatIsUnused) {
        "workload.arrivals.kind: missing"}};
   for (const auto& [spoil, message] : cases) {
     EXPECT_THAT(ValidationError(spoil), ::testing::StartsWith(message));
+  }
+}
+
+TEST(WorkloadSeedTest, EachPartHasASeedOfItsOwn) {
+  WorkloadConfig config = Drawn(40, Poisson(5));
+  config.prediction = {.kind = PredictionConfig::Kind::kLogNormal, .sigma = 0.5};
+  config.shape.output = {.kind = IntegerDistribution::Kind::kUniform, .min = 1, .max = 1000};
+  const auto draw = [&](const WorkloadSeeds& seeds) {
+    return Serve(*MakeWorkload(config, seeds), [](std::size_t) { return Duration{0}; }).requests;
+  };
+  const auto equal = [](const std::vector<TracedRequest>& a, const std::vector<TracedRequest>& b,
+                        auto member) { return std::ranges::equal(a, b, {}, member, member); };
+  const std::vector<TracedRequest> plain = draw(1);
+  for (const auto part :
+       {&WorkloadSeeds::arrivals, &WorkloadSeeds::content, &WorkloadSeeds::predictions}) {
+    WorkloadSeeds seeds = 1;
+    seeds.*part = 2;
+    const std::vector<TracedRequest> changed = draw(seeds);
+    EXPECT_EQ(equal(plain, changed, &TracedRequest::arrival), part != &WorkloadSeeds::arrivals);
+    EXPECT_EQ(equal(plain, changed, &TracedRequest::output_tokens),
+              part != &WorkloadSeeds::content);
+    EXPECT_EQ(equal(plain, changed, &TracedRequest::predicted_output_tokens),
+              part == &WorkloadSeeds::arrivals);
   }
 }
 
