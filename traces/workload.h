@@ -166,6 +166,7 @@ void ValidateInteger(const std::string& field, const IntegerDistribution& d);
 struct TraceReport {
   TraceReadCounts counts;
   bool may_be_cut = false;  // the file ends within a line
+  std::string note;         // TraceReader::note()
 };
 
 // Validates the config and creates its requests. Equal configs and seeds give equal requests; the
