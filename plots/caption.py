@@ -47,6 +47,9 @@ def facts_of(path):
     folder = path if path.is_dir() else path.parent
     if (path / "summary.json").is_file():
         summary = read(path / "summary.json")
+        if (path / "measured.json").is_file():
+            return facts([f"measured ({read(path / 'measured.json').get('format', 'unknown')}), n = "
+                          f"{summary.get('completed', 'unknown')} completed requests"])
         build = read(path / "provenance.json")
         return facts([f"run, n = {summary.get('completed', 'unknown')} completed requests",
                       f"seed {build.get('seed', 'unknown')}", build_text(build)])

@@ -3,13 +3,15 @@ vllm_bench.json with the gaps of every token: `twinserve run --export vllm-detai
 import style
 from environment import np
 from latency_cdf import limits
-from run_data import PlotError, config_fields, config_text, read_json
+from run_data import PlotError, config_fields, config_text, is_measured, lacks, read_json
 
 
 def gaps_of(run):
     """Milliseconds between tokens, sorted."""
     file = run.path / "vllm_bench.json"
     lists = read_json(file).get("itls") if file.is_file() else None
+    if lists is None and is_measured(run.path):
+        raise PlotError(lacks(run.path, file.name))
     if lists is None:
         raise PlotError(f"{run.path}: has no gaps between tokens; `twinserve run ... --export "
                         "vllm-detailed` writes them")
@@ -66,7 +68,7 @@ def draw(runs, arguments):
             panel.axvline(threshold, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)),
                           label="_stall")
     axes.annotate("stall", (thresholds[0], 0), xycoords=axes.get_xaxis_transform(), xytext=(3, 4),
-                  textcoords="offset points", fontsize=7, color="#666666")
+                  textcoords="offset points", fontsize=7, color="#666666", annotation_clip=True)
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("share of gaps")
     tail.set_yscale("log")

@@ -97,7 +97,8 @@ def draw_pareto(points, arguments, x, y, signs, by_load):
     parts = [table]
     if by_load and loads:
         keys = points.table.loc[table.index, loads]
-        parts = [table.loc[group.index] for _, group in keys.groupby(loads, sort=False)]
+        groups = keys.groupby(loads, sort=False, dropna=False)
+        parts = [table.loc[group.index] for _, group in groups]
     best = [on_frontier(part, signs) for part in parts]
     for line in lines:
         draw_scatter(axes, line, pd.concat(best).index, joined=not by_load)

@@ -9,8 +9,8 @@ import math
 import pathlib
 
 from environment import np, pd
-from run_data import (PlotError, config_fields, config_text, read_policy, read_summary, read_table,
-                      shortest_names)
+from run_data import (MEASURED, PlotError, config_fields, config_text, read_policy, read_summary,
+                      read_table, shortest_names)
 
 LOAD_FIELDS = {"rate", "rate_scale", "users", "max_in_flight"}  # last names of their paths
 # Of a resolved configuration: what no figure compares.
@@ -124,12 +124,13 @@ def read_run_directories(paths):
     settings = (["policy"] if len(set(policies)) > 1 or not differing else []) + differing
     rows = []
     for path, policy, config in zip(paths, policies, configs):
-        rows.append({**{name: config.get(name, "") for name in differing}, "policy": policy,
+        absent = math.nan if policy == MEASURED else ""
+        rows.append({**{name: config.get(name, absent) for name in differing}, "policy": policy,
                      **read_summary(path)})
     table = pd.DataFrame(rows)
     for name in differing:
         numbers = pd.to_numeric(table[name], errors="coerce")
-        table[name] = table[name] if numbers.isna().any() else numbers
+        table[name] = table[name] if numbers.isna().sum() > table[name].isna().sum() else numbers
     return Points(summarised(table, settings), settings, "the runs")
 
 

@@ -8,6 +8,10 @@ from environment import pd
 from policies import own_policy_name, policy_named
 
 
+MEASURED = "measured"  # in place of a policy
+MEASURED_FILES = ("summary.json", "requests.csv", "vllm_bench.json")
+
+
 class PlotError(Exception):
     """Bad input; the text is shown to the user as one line."""
 
@@ -31,6 +35,8 @@ class Run:
     def table(self, file, columns=()):
         """The given columns of a CSV file of the run, or all, as a data frame."""
         if not (self.path / file).is_file():
+            if is_measured(self.path):
+                raise PlotError(lacks(self.path, file))
             output = "record" if file == "parts.csv" else file.replace(".", "_")
             raise PlotError(f"{self.path / file}: does not exist; the run needs outputs {{ "
                             f"{output}: true }}")
@@ -68,7 +74,21 @@ def read_summary(path):
     return read_json(file)
 
 
+def is_measured(path):
+    """Whether it is the folder `measured` that `twinserve validate --measured` writes."""
+    return (path / "measured.json").is_file()
+
+
+def lacks(path, file):
+    """Of a measured run, in one line."""
+    has = [name for name in MEASURED_FILES if (path / name).is_file()]
+    return f"{path}: is a measured run, which has no {file}; it has {', '.join(has)}"
+
+
 def config_text(path):
+    """Empty for a measured run, which was not configured here."""
+    if is_measured(path):
+        return ""
     file = path / "config.resolved.textproto"
     if not file.is_file():
         raise PlotError(f"{path}: is not a run directory: it has no config.resolved.textproto")
@@ -77,7 +97,9 @@ def config_text(path):
 
 def read_policy(path):
     """The policy's name in the configuration, that of a policy of the caller's own, or the class or
-    file of policy.own."""
+    file of policy.own; MEASURED for a measured run."""
+    if is_measured(path):
+        return MEASURED
     text = config_text(path)
     own = re.match(r"# `policy` did not decide: (.*) did, a policy of the caller\.$", text,
                    re.MULTILINE)

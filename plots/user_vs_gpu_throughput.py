@@ -27,8 +27,8 @@ def gpus(points, asked):
     if asked is not None:
         return np.full(len(points.table), asked)
     if "devices" not in points.table:
-        raise PlotError(f"{points.source}: has no column devices: made by an earlier version; "
-                        "give --gpus")
+        raise PlotError(f"{points.source}: has no column devices: measured, or made by an earlier "
+                        "version; give --gpus")
     return points.numbers("devices").to_numpy()
 
 

@@ -15,11 +15,6 @@ double ShareOf(std::string_view statistic) {
   return statistic == "p99" ? 0.99 : 0.5;
 }
 
-std::optional<double> TpotMs(const BenchmarkRequest& request) {
-  if (!request.ttft || !request.e2e || request.output_tokens < 2) return std::nullopt;
-  return Milliseconds(*request.e2e - *request.ttft) / (request.output_tokens - 1);
-}
-
 std::int64_t RequestsNeeded(std::string_view statistic) {
   return static_cast<std::int64_t>(std::ceil(std::log(0.025) / std::log(ShareOf(statistic))));
 }

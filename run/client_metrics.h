@@ -29,9 +29,6 @@ double ShareOf(std::string_view statistic);
 // statistics needs; a mean is treated like a median (a test of signs).
 std::int64_t RequestsNeeded(std::string_view statistic);
 
-// (last - first token) / (tokens - 1), if the times are known and there are at least two tokens.
-std::optional<double> TpotMs(const BenchmarkRequest& request);
-
 // Samples of the latencies, sorted once, so that each resampling costs a pass over them.
 class ClientMetrics {
  public:

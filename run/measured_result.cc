@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "core/csv.h"
 #include "core/files/output_file.h"
@@ -20,6 +24,7 @@ namespace twin::run {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 // Completed requests and requests in all; the latter are unknown for a file of totals that does not
 // count failures.
@@ -87,6 +92,68 @@ void SetTotals(const BenchmarkRun& run, Summary& summary) {
   }
 }
 
+// The requests that completed, as the lists of `vllm bench serve --save-detailed`.
+Json TokenLists(const BenchmarkRun& run) {
+  Json lists{{"input_lens", Json::array()}, {"output_lens", Json::array()}};
+  for (const BenchmarkRequest& request : run.requests) {
+    if (!request.completed) continue;
+    lists["input_lens"].push_back(request.prompt_tokens);
+    lists["output_lens"].push_back(request.output_tokens);
+    if (run.has_times) lists["start_times"].push_back(Seconds(request.sent));
+    lists["ttfts"].push_back(request.ttft ? Json(Seconds(*request.ttft)) : Json());
+    Json& gaps = lists["itls"].emplace_back(Json::array());
+    for (const Duration gap : request.gaps) gaps.push_back(Seconds(gap));
+  }
+  return lists;
+}
+
+void AddResults(const fs::path& path, std::vector<RunResult>& results) {
+  if (!fs::is_regular_file(path)) {
+    results.push_back({.name = RunName(path), .path = path, .summary = ReadSummary(path)});
+    return;
+  }
+  for (BenchmarkRun& run : ReadBenchmarkRuns(path.string())) {
+    Summary summary = MeasuredSummary(run);
+    results.push_back({.name = run.name,
+                       .path = path,
+                       .summary = std::move(summary),
+                       .measured = std::move(run)});
+  }
+}
+
+// The last `count` folders above a path: "a/b/".
+std::string FoldersAbove(const fs::path& path, std::size_t count) {
+  fs::path folder = fs::absolute(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // of "a/b/"
+  std::string text;
+  for (; count > 0; --count) {
+    folder = folder.parent_path();
+    if (!folder.has_filename()) break;
+    text.insert(0, folder.filename().string() + "/");
+  }
+  return text;
+}
+
+// Names the folders of results of one name. The same path given twice stays two of one name.
+void TellApart(std::vector<RunResult>& results) {
+  std::map<std::string, std::vector<RunResult*>> by_name;
+  for (RunResult& result : results) by_name[result.name].push_back(&result);
+  for (const auto& [name, same] : by_name) {
+    const auto kinds = [&](std::size_t folders) {
+      std::set<std::string> names;
+      for (const RunResult* result : same) names.insert(FoldersAbove(result->path, folders));
+      return names.size();
+    };
+    constexpr std::size_t kFoldersMax = 64;
+    const std::size_t paths = kinds(kFoldersMax);
+    std::size_t folders = 0;
+    while (kinds(folders) < paths) ++folders;
+    for (RunResult* result : same) {
+      result->name.insert(0, FoldersAbove(result->path, folders));
+    }
+  }
+}
+
 std::string TimeCell(const std::optional<double>& ms) { return ms ? ShortestText(*ms) : ""; }
 
 }  // namespace
@@ -129,9 +196,12 @@ std::vector<std::string> RequestCells(const BenchmarkRequest& request, bool has_
 
 void WriteMeasuredFolder(const BenchmarkRun& run, const fs::path& folder) {
   fs::create_directories(folder);
+  const Json about{{"name", run.name}, {"format", run.format}, {"notes", run.notes}};
+  WriteFile(folder / "measured.json", about.dump(2) + "\n");
   std::ostringstream summary;
   WriteJson(summary, MeasuredSummary(run));
   WriteFile(folder / "summary.json", summary.str());
+  for (const char* other : {"requests.csv", "vllm_bench.json"}) fs::remove(folder / other);
   if (run.requests.empty()) return;
   std::string table;
   CsvLine header;
@@ -144,28 +214,35 @@ void WriteMeasuredFolder(const BenchmarkRun& run, const fs::path& folder) {
     line.AppendTo(table);
   }
   WriteFile(folder / "requests.csv", table);
+  if (CountsTokens(run.requests)) {
+    WriteFile(folder / "vllm_bench.json", TokenLists(run).dump() + "\n");
+  }
 }
 
 std::string MeasuredText(const BenchmarkRun& run) {
   const RequestCounts counts = CountsOf(run);
-  return fmt::format("measured ({}): {} of {} requests completed", run.format, counts.completed,
-                     counts.all);
+  std::string text = fmt::format("measured ({}): {} of {} requests completed", run.format,
+                                 counts.completed, counts.all);
+  for (const std::string& note : run.notes) text += "; " + note;
+  return text;
 }
 
-std::vector<RunResult> ReadResults(const fs::path& path) {
+std::vector<RunResult> ReadResults(std::span<const fs::path> paths) {
   std::vector<RunResult> results;
-  if (!fs::is_regular_file(path)) {
-    results.push_back({.name = RunName(path), .path = path, .summary = ReadSummary(path)});
-    return results;
-  }
-  for (BenchmarkRun& run : ReadBenchmarkRuns(path.string())) {
-    Summary summary = MeasuredSummary(run);
-    results.push_back({.name = run.name,
-                       .path = path,
-                       .summary = std::move(summary),
-                       .measured = std::move(run)});
-  }
+  for (const fs::path& path : paths) AddResults(path, results);
+  TellApart(results);
   return results;
+}
+
+std::vector<std::string> NotesOf(std::span<const RunResult> results) {
+  std::vector<std::string> notes;
+  for (const RunResult& result : results) {
+    if (!result.measured) continue;
+    for (const std::string& note : result.measured->notes) {
+      notes.push_back(fmt::format("{}: {}", result.name, note));
+    }
+  }
+  return notes;
 }
 
 }  // namespace twin::run

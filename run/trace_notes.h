@@ -16,7 +16,7 @@ namespace twin::run {
 inline void ReportTrace(const WorkloadConfig& workload, const TraceReport& report,
                         std::int64_t arrived, RunControl& control) {
   if (workload.trace) {
-    const std::string note = NoteText(report.counts);
+    const std::string note = NoteText(report.counts, report.note);
     if (!note.empty()) control.OnNote(fmt::format("{}: {}", workload.trace->path, note));
     if (report.may_be_cut) {
       control.OnWarning(

@@ -8,11 +8,13 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "traces/benchmark_readers.h"
 #include "traces/json_fields.h"
+#include "traces/units.h"
 
 namespace twin {
 namespace {
@@ -32,7 +34,9 @@ std::optional<Duration> EndOf(const JsonRequestFields& fields, const BenchmarkRe
   if (const auto latency = fields.Span("latencies", 1); latency && latency->count() > 0) {
     return latency;
   }
-  if (!request.ttft || fields.Find("itls") == nullptr) return std::nullopt;
+  // An answer that came in one piece has no first token.
+  const bool streamed = request.ttft && request.ttft->count() > 0;
+  if (!streamed || fields.Find("itls") == nullptr) return std::nullopt;
   Duration end = *request.ttft;
   for (const Duration gap : request.gaps) end += gap;
   return end;
@@ -41,7 +45,8 @@ std::optional<Duration> EndOf(const JsonRequestFields& fields, const BenchmarkRe
 BenchmarkRequest ReadBenchRequest(const Json& row, const LineReader& lines, bool has_times) {
   const JsonRequestFields fields(row, lines);
   BenchmarkRequest request;
-  request.completed = !fields.NamesError("errors") && !fields.IsZero("output_lens");
+  request.without_output = !fields.NamesError("errors") && fields.IsZero("output_lens");
+  request.completed = !fields.NamesError("errors") && !request.without_output;
   if (has_times) request.sent = fields.Time("start_times", 1);
   if (!request.completed) {
     if (fields.Find("input_lens") != nullptr && !fields.IsZero("input_lens")) {
@@ -52,54 +57,70 @@ BenchmarkRequest ReadBenchRequest(const Json& row, const LineReader& lines, bool
   request.prompt_tokens = fields.Tokens("input_lens");
   request.output_tokens = fields.Tokens("output_lens");
   request.ttft = fields.Span("ttfts", 1);
-  // An answer that came in one piece has no first token.
-  if (request.ttft && request.ttft->count() == 0) request.ttft.reset();
   request.gaps = fields.Spans("itls", 1);
   request.e2e = EndOf(fields, request);
   return request;
 }
 
+// The first piece of a chat names the role of who answers, and has no token: with a gap for each
+// token, the first gap is the time from that piece to the first token.
+void SkipRole(BenchmarkRequest& request) {
+  if (!request.ttft || std::ssize(request.gaps) != request.output_tokens) return;
+  *request.ttft += request.gaps.front();
+  request.gaps.erase(request.gaps.begin());
+}
+
+bool IsChat(const Json& document) {
+  for (const char* key : {"endpoint_type", "backend"}) {
+    const auto found = document.find(key);
+    if (found == document.end() || !found->is_string()) continue;
+    if (found->get<std::string>().find("chat") != std::string::npos) return true;
+  }
+  return false;
+}
+
 // SGLang writes "trace" for the times of a data set, and both write Infinity, which is read as
 // null, or "inf", for all at once.
-void ReadLoad(const Json& document, BenchmarkRun& run) {
+void ReadLoad(const JsonRequestFields& fields, const Json& document, const LineReader& lines,
+              BenchmarkRun& run) {
   const auto rate = document.find("request_rate");
-  if (rate != document.end() && rate->is_number() && rate->get<double>() > 0) {
-    run.rate = rate->get<double>();
-  } else if (rate != document.end() && (rate->is_null() || *rate == "inf")) {
+  if (rate != document.end() && (rate->is_null() || *rate == "inf")) {
     run.rate = std::numeric_limits<double>::infinity();
+  } else if (rate != document.end() && *rate != "trace") {
+    run.rate = fields.Number("request_rate");
   }
-  const auto burstiness = document.find("burstiness");
-  if (burstiness != document.end() && burstiness->is_number() && burstiness->get<double>() > 0) {
-    run.burstiness = burstiness->get<double>();
-  }
-  const auto cap = document.find("max_concurrency");
-  if (cap != document.end() && cap->is_number_integer() && cap->get<std::int64_t>() > 0) {
-    run.cap = static_cast<std::int32_t>(
-        std::min<std::int64_t>(cap->get<std::int64_t>(), std::numeric_limits<std::int32_t>::max()));
+  run.burstiness = fields.Number("burstiness").value_or(1);
+  if (run.rate == 0.0) lines.RefuseField("request_rate", "0", "a number above 0, or inf");
+  if (run.burstiness == 0) lines.RefuseField("burstiness", "0", "a number above 0");
+  if (const auto cap = fields.Number("max_concurrency"); cap && *cap >= 1) {
+    run.cap =
+        static_cast<std::int32_t>(std::min<double>(*cap, std::numeric_limits<std::int32_t>::max()));
   }
 }
 
 // Statistics under the names of summary.json.
-void ReadTotals(const Json& document, BenchmarkRun& run) {
-  const auto take = [&](const std::string& key, const std::string& name) {
-    const auto found = document.find(key);
-    if (found != document.end() && found->is_number()) run.totals[name] = found->get<double>();
+void ReadTotals(const JsonRequestFields& fields, BenchmarkRun& run) {
+  const auto take = [&](const std::string& key, const std::string& name, double factor = 1) {
+    if (const auto value = fields.Number(key)) run.totals.try_emplace(name, *value * factor);
   };
   for (const char* key : {"completed", "failed", "total_input_tokens", "total_output_tokens",
                           "request_throughput", "output_throughput"}) {
     take(key, key);
   }
-  for (const char* statistic : {"mean", "p50", "p90", "p99"}) {
-    for (const char* latency : {"ttft", "tpot", "itl", "e2el"}) {
-      const std::string name = fmt::format("{}_{}_ms", statistic, latency);
-      take(name, name);
+  take("duration", kDurationTotal);
+  constexpr std::pair<const char*, const char*> kStatistics[] = {
+      {"mean", "mean"}, {"median", "p50"}, {"p50", "p50"}, {"p90", "p90"}, {"p99", "p99"}};
+  constexpr std::pair<const char*, const char*> kLatencies[] = {
+      {"ttft", "ttft"}, {"tpot", "tpot"}, {"itl", "itl"},
+      {"e2el", "e2el"}, {"e2e", "e2el"},  {"e2e_latency", "e2el"}};
+  for (const auto& [statistic, statistic_here] : kStatistics) {
+    for (const auto& [latency, latency_here] : kLatencies) {
+      for (const NameUnit& unit : kNameUnits) {
+        take(fmt::format("{}_{}{}", statistic, latency, unit.suffix),
+             fmt::format("{}_{}_ms", statistic_here, latency_here), unit.seconds * 1e3);
+      }
     }
-    take(fmt::format("{}_e2e_latency_ms", statistic), fmt::format("{}_e2el_ms", statistic));
   }
-  for (const char* latency : {"ttft", "tpot", "itl", "e2el"}) {
-    take(fmt::format("median_{}_ms", latency), fmt::format("p50_{}_ms", latency));
-  }
-  take("median_e2e_latency_ms", "p50_e2el_ms");
 }
 
 void ReadFacts(const Json& document, bool sglang, BenchmarkRun& run) {
@@ -120,29 +141,23 @@ void ReadFacts(const Json& document, bool sglang, BenchmarkRun& run) {
 
 BenchmarkRun ReadBenchResult(const Json& document, const LineReader& lines) {
   const bool sglang = IsSglang(document);
+  const JsonRequestFields fields(document, lines);
   BenchmarkRun run;
   run.format = sglang ? "SGLang bench_serving" : "vLLM bench";
-  ReadLoad(document, run);
-  ReadTotals(document, run);
+  ReadLoad(fields, document, lines, run);
+  ReadTotals(fields, run);
   ReadFacts(document, sglang, run);
   const auto inputs = document.find("input_lens");
-  if (inputs != document.end() && inputs->is_array()) {
-    run.has_times = document.contains("start_times");
-    for (std::size_t i = 0; i < inputs->size(); ++i) {
-      const Json row = ElementsAt(
-          document,
-          {"input_lens", "output_lens", "start_times", "ttfts", "itls", "latencies", "errors"}, i);
-      run.requests.push_back(ReadBenchRequest(row, lines, run.has_times));
-    }
-    return run;
-  }
-  for (const char* key : {"completed", "total_input_tokens", "total_output_tokens"}) {
-    const auto found = run.totals.find(key);
-    if (found != run.totals.end() && found->second >= 1) continue;
-    lines.Refuse(fmt::format(
-        "{}: missing, or none; allowed: a result of `vllm bench serve --save-result`, of SGLang's "
-        "bench_serving, of guidellm, or a log of requests",
-        key));
+  if (inputs == document.end() || !inputs->is_array() || inputs->empty()) return run;
+  const bool chat = IsChat(document);
+  run.has_times = document.contains("start_times");
+  for (const Json& row : RowsOfLists(
+           document,
+           {"input_lens", "output_lens", "start_times", "ttfts", "itls", "latencies", "errors"},
+           lines)) {
+    run.requests.push_back(ReadBenchRequest(row, lines, run.has_times));
+    run.lists_gaps = run.lists_gaps || row.contains("itls");
+    if (chat) SkipRole(run.requests.back());
   }
   return run;
 }

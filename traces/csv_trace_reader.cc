@@ -14,6 +14,7 @@
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "core/printable.h"
+#include "traces/session_numbers.h"
 #include "traces/trace_limits.h"
 #include "traces/words.h"
 
@@ -88,6 +89,7 @@ std::string ColumnList(const CsvLayout& layout) {
 struct CsvHeader {
   const CsvLayout* layout = nullptr;
   std::vector<const CsvColumn*> columns;
+  UnusedNames unused;
 
   [[nodiscard]] bool Has(ColumnMeaning meaning) const {
     return std::any_of(columns.begin(), columns.end(),
@@ -110,9 +112,19 @@ CsvHeader ReadCsvHeader(CsvReader& file, const LineReader& lines,
   if (header.layout == nullptr) {
     RefuseHeader(lines, layouts, file.cells(), RepeatedName(file.cells()));
   }
+  const CsvColumn* session = nullptr;
   for (const std::string_view name : file.cells()) {
-    const CsvColumn* const known = FindColumn(*header.layout, name);
-    header.columns.push_back(known == nullptr ? &kIgnored : known);
+    const CsvColumn* known = FindColumn(*header.layout, name);
+    if (known == nullptr) known = &kIgnored;
+    if (known->meaning == ColumnMeaning::kSessionName && (session == nullptr || known < session)) {
+      session = known;
+    }
+    header.columns.push_back(known);
+  }
+  for (std::size_t i = 0; i < header.columns.size(); ++i) {
+    const CsvColumn*& column = header.columns[i];
+    if (column->meaning == ColumnMeaning::kSessionName && column != session) column = &kIgnored;
+    if (column->meaning == ColumnMeaning::kUnused) header.unused.Add(file.cells()[i]);
   }
   return header;
 }
@@ -166,6 +178,7 @@ class CsvTraceReader final : public TraceReader {
   [[nodiscard]] bool has_arrivals() const override { return has_arrivals_; }
   [[nodiscard]] const TraceReadCounts& counts() const override { return counts_; }
   [[nodiscard]] const LineReader& lines() const override { return *lines_; }
+  [[nodiscard]] const std::string& note() const override { return header_.unused.note(); }
   [[nodiscard]] bool sorts() const { return header_.layout->sorts; }
 
  private:
@@ -317,6 +330,11 @@ class CsvTraceReader final : public TraceReader {
       case ColumnMeaning::kTenantName:
         request.tenant = TenantNamed(MeansNothing(field.text) ? "" : field.text);
         return true;
+      case ColumnMeaning::kSessionName:
+        request.session = MeansNothing(field.text) || field.text == "0"
+                              ? 0
+                              : sessions_.Of(std::string(field.text), /*starts=*/false);
+        return true;
       default:
         if (!MeansNothing(field.text)) AssignOptional(field, meaning, request);
         return true;
@@ -465,6 +483,7 @@ class CsvTraceReader final : public TraceReader {
   std::vector<std::size_t> filter_columns_;
   ArrivalOrder order_;
   std::map<std::string, std::uint32_t> tenants_;  // numbers of kTenantName
+  SessionNumbers sessions_;                       // of kSessionName
   std::string last_group_;
   Duration origin_{};
   TraceReadCounts counts_;

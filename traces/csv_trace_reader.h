@@ -27,11 +27,13 @@ enum class ColumnMeaning : std::uint8_t {
                        // rows have a status
   kError,              // words.h: a failed request if it names an error
   kSession,            // empty = 0
+  kSessionName,        // text that names a conversation; of several such columns the layout's first
   kPrefixChunkTokens,  // empty = 0
   kPrefixChunks,       // separated by ;
   kGroup,              // text that a filter can name; arrivals may restart where it changes
   kLabel,              // text that a filter can name
-  kUnused,             // ignored
+  kUnused,             // a note names it
+  kDerived,            // follows from other columns
 };
 
 struct CsvColumn {
@@ -48,7 +50,7 @@ struct CsvLayout {
   bool zero_output_is_failure = false;
   // True: rows come in any order and time zero is the earliest row's; the file is read whole.
   bool sorts = false;
-  // True: files may have more columns, which are ignored.
+  // True: files may have more columns, which a note names.
   bool ignores_others = false;
 };
 

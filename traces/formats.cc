@@ -1,8 +1,10 @@
 // All formats of trace files: the columns or keys of each, and the table TraceFormats(). README.md
 // describes them for users.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "traces/benchmark_reports.h"
 #include "traces/csv_trace_reader.h"
 #include "traces/jsonl_trace_reader.h"
+#include "traces/session_numbers.h"
 #include "traces/trace_format.h"
 
 namespace twin {
@@ -36,7 +39,8 @@ constexpr JsonlLayout kQwenBailian[] = {{
     .arrival_unit_seconds = 1,
     .prompt_key = "input_length",
     .output_key = "output_length",
-    .mark_key = "parent_chat_id",
+    .name_key = "chat_id",
+    .before_key = "parent_chat_id",
     .prefix_chunk_tokens = 16,
     .chunks_key = "hash_ids",
 }};
@@ -83,12 +87,12 @@ constexpr JsonlLayout kLlmServingSim[] = {
 // request.
 constexpr CsvColumn kBurstGptColumns[] = {
     {"Timestamp", ColumnMeaning::kArrivalSeconds},
-    {"Session ID", ColumnMeaning::kUnused, false},
+    {"Session ID", ColumnMeaning::kSessionName, false},
     {"Elapsed time", ColumnMeaning::kUnused, false},
     {"Model", ColumnMeaning::kLabel},
     {"Request tokens", ColumnMeaning::kPromptTokens},
     {"Response tokens", ColumnMeaning::kOutputTokens},
-    {"Total tokens", ColumnMeaning::kUnused},
+    {"Total tokens", ColumnMeaning::kDerived},
     {"Log Type", ColumnMeaning::kLabel},
 };
 constexpr CsvLayout kBurstGpt[] = {{kBurstGptColumns, /*zero_output_is_failure=*/true}};
@@ -109,8 +113,8 @@ constexpr CsvColumn kVidurArrivals[] = {
     {"arrived_at", ColumnMeaning::kArrivalSeconds},
     {"num_prefill_tokens", ColumnMeaning::kPromptTokens},
     {"num_decode_tokens", ColumnMeaning::kOutputTokens},
-    {"num_total_tokens", ColumnMeaning::kUnused, false},
-    {"pd_ratio", ColumnMeaning::kUnused, false},
+    {"num_total_tokens", ColumnMeaning::kDerived, false},
+    {"pd_ratio", ColumnMeaning::kDerived, false},
 };
 constexpr CsvColumn kPlainLengths[] = {
     {"prompt_tokens", ColumnMeaning::kPromptTokens},
@@ -155,19 +159,30 @@ constexpr CsvLayout kTwin[] = {
 // at time zero, and failed requests are skipped. Logs have further columns that differ between
 // tools: first and last tokens (inference-sim, `blis observe`), latencies (inference-perf), times
 // of vLLM's engine (LLMServingSim), gaps between tokens (IBM LLM pilot).
-constexpr std::array<CsvColumn, 7> LogColumns(std::string_view arrival, ColumnMeaning meaning) {
+constexpr std::array<CsvColumn, 10> LogColumns(std::string_view arrival, ColumnMeaning meaning) {
   return {{{arrival, meaning},
            {"in_tokens", ColumnMeaning::kPromptTokens},
            {"out_tokens", ColumnMeaning::kOutputTokens},
            {"tenant", ColumnMeaning::kTenantName, false},
            {"status", ColumnMeaning::kStatus, false},
            {"error", ColumnMeaning::kError, false},
-           {"success", ColumnMeaning::kStatus, false}}};
+           {"success", ColumnMeaning::kStatus, false},
+           {kSessionNames[0], ColumnMeaning::kSessionName, false},
+           {kSessionNames[1], ColumnMeaning::kSessionName, false},
+           {kSessionNames[2], ColumnMeaning::kSessionName, false}}};
 }
 constexpr auto kBySendUs = LogColumns("send_us", ColumnMeaning::kArrivalUs);
+constexpr auto kBySendMs = LogColumns("send_ms", ColumnMeaning::kArrivalMs);
+constexpr auto kBySendNs = LogColumns("send_ns", ColumnMeaning::kArrivalNs);
+constexpr auto kBySendS = LogColumns("send_s", ColumnMeaning::kArrivalSeconds);
 constexpr auto kByArrivalUs = LogColumns("arrival_us", ColumnMeaning::kArrivalUs);
+constexpr auto kByArrivalMs = LogColumns("arrival_ms", ColumnMeaning::kArrivalMs);
+constexpr auto kByArrivalNs = LogColumns("arrival_ns", ColumnMeaning::kArrivalNs);
 constexpr auto kByArrivalS = LogColumns("arrival_s", ColumnMeaning::kArrivalSeconds);
+constexpr auto kByStartUs = LogColumns("start_us", ColumnMeaning::kArrivalUs);
 constexpr auto kByStartMs = LogColumns("start_ms", ColumnMeaning::kArrivalMs);
+constexpr auto kByStartNs = LogColumns("start_ns", ColumnMeaning::kArrivalNs);
+constexpr auto kByStartS = LogColumns("start_s", ColumnMeaning::kArrivalSeconds);
 constexpr auto kByIntendedUs = LogColumns("intended_arrival_us", ColumnMeaning::kArrivalUs);
 
 constexpr CsvLayout LogLayout(std::span<const CsvColumn> columns) {
@@ -175,8 +190,11 @@ constexpr CsvLayout LogLayout(std::span<const CsvColumn> columns) {
       .columns = columns, .zero_output_is_failure = true, .sorts = true, .ignores_others = true};
 }
 // If a log has several of these times, the first one in this list counts.
-constexpr CsvLayout kRequestLog[] = {LogLayout(kBySendUs), LogLayout(kByArrivalUs),
-                                     LogLayout(kByArrivalS), LogLayout(kByStartMs)};
+constexpr CsvLayout kRequestLog[] = {
+    LogLayout(kBySendUs),    LogLayout(kBySendMs),    LogLayout(kBySendNs),
+    LogLayout(kBySendS),     LogLayout(kByArrivalUs), LogLayout(kByArrivalMs),
+    LogLayout(kByArrivalNs), LogLayout(kByArrivalS),  LogLayout(kByStartUs),
+    LogLayout(kByStartMs),   LogLayout(kByStartNs),   LogLayout(kByStartS)};
 // The time at which an open-loop client wanted to send: with workload.max_in_flight the simulated
 // client falls behind as the recorded one did.
 constexpr CsvLayout kIntendedRequestLog[] = {LogLayout(kByIntendedUs)};
@@ -208,10 +226,8 @@ TraceFormat OnlyByName(TraceFormat format) {
   return format;
 }
 
-}  // namespace
-
-const std::vector<TraceFormat>& TraceFormats() {
-  static const std::vector<TraceFormat> formats{
+std::vector<TraceFormat> AllFormats() {
+  std::vector<TraceFormat> formats{
       CsvFormat("azure", "Azure LLM inference 2023/2024: TIMESTAMP,ContextTokens,GeneratedTokens",
                 kAzure),
       // Before Mooncake: its lines have all keys of Mooncake's.
@@ -242,15 +258,21 @@ const std::vector<TraceFormat>& TraceFormats() {
                 "columns",
                 kTwin),
       CsvFormat("request_log",
-                "load generators: in_tokens, out_tokens and send_us, arrival_us, arrival_s or "
-                "start_ms",
+                "load generators: in_tokens, out_tokens and send_us, arrival_us or start_us (also "
+                "in _ms, _ns and _s)",
                 kRequestLog),
-      VllmBenchFormat(),
-      AiPerfFormat(),
-      InferencePerfFormat(),
       OnlyByName(CsvFormat("request_log_intended", "the same tables, by intended_arrival_us",
                            kIntendedRequestLog)),
   };
+  for (TraceFormat& format : formats) format.measured = format.name.starts_with("request_log");
+  std::ranges::move(BenchmarkFormats(), std::back_inserter(formats));
+  return formats;
+}
+
+}  // namespace
+
+const std::vector<TraceFormat>& TraceFormats() {
+  static const std::vector<TraceFormat> formats = AllFormats();
   return formats;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -80,13 +81,22 @@ std::vector<Json> ParseJsonDocuments(LineReader& lines, std::string_view allowed
   return documents;
 }
 
-Json ElementsAt(const Json& document, std::initializer_list<const char*> keys, std::size_t i) {
-  Json elements = Json::object();
+std::vector<Json> RowsOfLists(const Json& document, std::initializer_list<const char*> keys,
+                              const LineReader& lines) {
+  const char* const first = *keys.begin();
+  std::vector<Json> rows(document.at(first).size(), Json::object());
   for (const char* key : keys) {
     const auto list = document.find(key);
-    if (list != document.end() && list->is_array() && i < list->size()) elements[key] = (*list)[i];
+    if (list == document.end() || list->is_null()) continue;
+    if (!list->is_array()) lines.RefuseField(key, ShownValue(*list), "a list");
+    if (list->empty()) continue;
+    if (list->size() != rows.size()) {
+      lines.Refuse(fmt::format("{}: has {} elements; allowed: {}, as {}", key, list->size(),
+                               rows.size(), first));
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i][key] = (*list)[i];
   }
-  return elements;
+  return rows;
 }
 
 const Json* JsonRequestFields::Find(std::string_view path) const {
@@ -158,6 +168,34 @@ std::vector<Duration> JsonRequestFields::Spans(std::string_view path, double uni
     spans.push_back(DurationFromSeconds(seconds));
   }
   return spans;
+}
+
+std::optional<double> JsonRequestFields::Number(std::string_view path) const {
+  const Json* value = Find(path);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number() || !(value->get<double>() >= 0)) Refuse(path, "a number from 0 on");
+  return value->get<double>();
+}
+
+double JsonRequestFields::UnitFactor(std::string_view path, Quantity quantity,
+                                     double otherwise) const {
+  const Json* object = Find(path);
+  if (object == nullptr) return otherwise;
+  if (!object->is_object()) Refuse(path, "an object with a value and its unit");
+  const std::string unit = fmt::format("{}.unit", path);
+  const Json* name = Find(unit);
+  if (name == nullptr) return otherwise;
+  const auto factor =
+      name->is_string() ? FactorOfUnit(quantity, name->get<std::string>()) : std::nullopt;
+  if (!factor) Refuse(unit, std::string(UnitsAllowed(quantity)));
+  return *factor;
+}
+
+std::optional<std::string> JsonRequestFields::Text(std::string_view path) const {
+  const Json* const value = Find(path);
+  if (value == nullptr) return std::nullopt;
+  std::string text = value->is_string() ? value->get<std::string>() : value->dump();
+  return MeansNothing(text) ? std::nullopt : std::optional(std::move(text));
 }
 
 bool JsonRequestFields::NamesError(std::string_view path) const {

@@ -13,6 +13,7 @@
 
 #include "core/files/line_reader.h"
 #include "core/time.h"
+#include "traces/units.h"
 
 namespace twin {
 
@@ -23,10 +24,12 @@ nlohmann::json ParseJson(std::string_view text, const LineReader& lines, std::st
 // InputError.
 std::vector<nlohmann::json> ParseJsonDocuments(LineReader& lines, std::string_view allowed);
 
-// Element i of each list that `document` has under one of the keys, as members of one object, so
-// that errors name the list.
-nlohmann::json ElementsAt(const nlohmann::json& document, std::initializer_list<const char*> keys,
-                          std::size_t i);
+// Row i has the elements i of the lists that `document` has under the keys, as members of one
+// object, so that errors name the list. An empty list says nothing. Throws InputError for a list
+// that is not as long as that of the first key. REQUIRES: the first key is that of a list.
+std::vector<nlohmann::json> RowsOfLists(const nlohmann::json& document,
+                                        std::initializer_list<const char*> keys,
+                                        const LineReader& lines);
 
 // Members of a request. A path is a list of names separated by dots ("info.input_tokens"). All
 // functions but Find() and Shown() throw InputError that names the path.
@@ -46,6 +49,13 @@ class JsonRequestFields {
   [[nodiscard]] std::optional<Duration> Span(std::string_view path, double unit_seconds) const;
   // A list of lengths of time; empty if it is missing or null.
   [[nodiscard]] std::vector<Duration> Spans(std::string_view path, double unit_seconds) const;
+  // The number of a statistic; nullopt if it is missing or null.
+  [[nodiscard]] std::optional<double> Number(std::string_view path) const;
+  // The factor from the unit that the object names as its member "unit" to that of the quantity;
+  // `otherwise` without such a member, or without the object.
+  double UnitFactor(std::string_view path, Quantity quantity, double otherwise) const;
+  // The text of the member, or its JSON; nullopt if it is missing, null, or means nothing.
+  [[nodiscard]] std::optional<std::string> Text(std::string_view path) const;
   // True if the member names an error (words.h).
   [[nodiscard]] bool NamesError(std::string_view path) const;
   // True if the member is 0: a request without output is a failed one.

@@ -1,6 +1,8 @@
 #include "traces/jsonl_trace_reader.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +11,8 @@
 
 #include "core/hash.h"
 #include "traces/json_fields.h"
+#include "traces/report_paths.h"
+#include "traces/session_numbers.h"
 #include "traces/trace_limits.h"
 
 namespace twin {
@@ -38,6 +42,7 @@ class JsonlTraceReader final : public TraceReader {
   [[nodiscard]] bool has_arrivals() const override { return true; }
   [[nodiscard]] const TraceReadCounts& counts() const override { return counts_; }
   [[nodiscard]] const LineReader& lines() const override { return *lines_; }
+  [[nodiscard]] const std::string& note() const override { return unused_.note(); }
   [[nodiscard]] bool may_be_cut() const override { return false; }  // objects are whole
 
  private:
@@ -60,14 +65,43 @@ class JsonlTraceReader final : public TraceReader {
                      ": a workflow whose requests wait for several others; allowed: single "
                      "requests, and sessions, which are chains of requests");
     }
+    for (const auto& [key, value] : object.items()) NoteKey(key);
+    const std::uint64_t session = SessionOf(fields);
     if (const Json* turns = FindOptional(fields, layout_.turns_key)) {
-      ReadSession(*turns, arrival);
+      ReadSession(*turns, arrival, session == 0 ? sessions_.New() : session);
     } else {
       requests_.resize(1);
       ReadRequest(fields, requests_.front());
       requests_.front().arrival = arrival;
+      requests_.front().session = session;
     }
     return true;
+  }
+
+  void NoteKey(std::string_view key) {
+    const std::string_view known[] = {
+        layout_.arrival_key, layout_.prompt_key,  layout_.output_key,     layout_.name_key,
+        layout_.before_key,  layout_.chunks_key,  layout_.prompt_ids_key, layout_.output_ids_key,
+        layout_.turns_key,   layout_.pause_ns_key};
+    const bool session = layout_.before_key.empty() && Contains(kSessionNames, key);
+    if (!session && !Contains(known, key)) unused_.Add(key);
+  }
+
+  static bool Contains(std::span<const std::string_view> names, std::string_view name) {
+    return std::ranges::find(names, name) != names.end();
+  }
+
+  // 0 if the line names no conversation.
+  std::uint64_t SessionOf(const JsonRequestFields& fields) {
+    if (layout_.before_key.empty()) {
+      const auto name = fields.Text(FirstPresent(fields, kSessionNames));
+      return name ? sessions_.Of(*name, /*starts=*/false) : 0;
+    }
+    const std::optional<std::string> name = fields.Text(layout_.name_key);
+    std::optional<std::string> before = fields.Text(layout_.before_key);
+    if (before && before->starts_with('-')) before.reset();
+    if (!name && !before) return 0;
+    return sessions_.OfAnswer(name ? *name : *before, before ? &*before : nullptr);
   }
 
   // The value of an optional key; nullptr if the line or the format lacks the key.
@@ -83,14 +117,13 @@ class JsonlTraceReader final : public TraceReader {
     return arrival;
   }
 
-  void ReadSession(const Json& turns, TimePoint arrival) {
+  void ReadSession(const Json& turns, TimePoint arrival, std::uint64_t session) {
     if (!turns.is_array()) lines_->RefuseField(layout_.turns_key, turns.dump(), "an array");
     requests_.resize(turns.size());
-    ++sessions_;
     for (std::size_t i = 0; i < turns.size(); ++i) {
       const JsonRequestFields fields(turns[i], *lines_);
       ReadRequest(fields, requests_[i]);
-      requests_[i].session = sessions_;
+      requests_[i].session = session;
       requests_[i].arrival = arrival;
       if (FindOptional(fields, layout_.pause_ns_key) != nullptr) {
         arrival += fields.Time(layout_.pause_ns_key, 1e-9).time_since_epoch();
@@ -159,14 +192,15 @@ class JsonlTraceReader final : public TraceReader {
   const JsonlLayout& layout_;
   std::vector<TracedRequest> requests_;  // requests of the latest line
   std::size_t next_ = 0;
-  std::uint64_t sessions_ = 0;
+  SessionNumbers sessions_;
+  UnusedNames unused_;
   ArrivalOrder order_;
   TraceReadCounts counts_;
 };
 
 bool Matches(const JsonlLayout& layout, const Json& object) {
   if (!object.is_object() || !object.contains(layout.arrival_key)) return false;
-  if (!layout.mark_key.empty() && !object.contains(layout.mark_key)) return false;
+  if (!layout.before_key.empty() && !object.contains(layout.before_key)) return false;
   if (!layout.turns_key.empty() && object.contains(layout.turns_key)) return true;
   if (!layout.refused_key.empty() && object.contains(layout.refused_key)) return true;
   return object.contains(layout.prompt_key) && object.contains(layout.output_key);
@@ -188,7 +222,7 @@ std::size_t KnownJsonlKeys(std::span<const JsonlLayout> layouts, std::string_vie
     std::size_t known = 0;
     for (const std::string_view key :
          {layout.arrival_key, layout.prompt_key, layout.output_key, layout.chunks_key,
-          layout.prompt_ids_key, layout.turns_key, layout.mark_key}) {
+          layout.prompt_ids_key, layout.turns_key, layout.before_key}) {
       if (key.empty()) continue;
       if (line.find("\"" + std::string(key) + "\"") != std::string_view::npos) ++known;
     }

@@ -17,7 +17,11 @@ struct JsonlLayout {
   double arrival_unit_seconds = 1;  // unit of the arrival, in seconds
   std::string_view prompt_key = {};
   std::string_view output_key = {};
-  std::string_view mark_key = {};  // required but not read: tells the format from similar ones
+  // A conversation: the request's name, and that of the request whose answer it follows, -1 if
+  // none. The latter is required, and tells the format from similar ones. Formats without these
+  // keys may name the conversation (kSessionNames).
+  std::string_view name_key = {};
+  std::string_view before_key = {};
 
   // Keys of the content, which is optional in each line; absent = unknown. It is given either as
   // ids of chunks, or as the tokens of the prompt and the output. Each whole chunk of tokens is
@@ -42,7 +46,7 @@ const JsonlLayout* MatchJsonl(std::span<const JsonlLayout> layouts, std::string_
 // The largest number of a layout's keys that occur in the line, in quotes.
 std::size_t KnownJsonlKeys(std::span<const JsonlLayout> layouts, std::string_view line);
 
-// Opens a reader of `lines`. Unknown keys are ignored. `layouts` must outlive the reader; if none
+// Opens a reader of `lines`. A note names unknown keys. `layouts` must outlive the reader; if none
 // matches the first line, the first one explains why.
 std::unique_ptr<TraceReader> OpenJsonlTrace(std::unique_ptr<LineReader> lines,
                                             std::span<const JsonlLayout> layouts,

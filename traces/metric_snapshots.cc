@@ -19,6 +19,7 @@
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "traces/benchmark_readers.h"
+#include "traces/measured_rules.h"
 #include "traces/prometheus_text.h"
 
 namespace twin {
@@ -188,9 +189,16 @@ class Difference {
         if (found != before->second.end()) old = found->second;
       }
       const double total = Rise(name + kBucket, old, samples);
+      if (total < below) {
+        throw InputError(
+            InputError::Kind::kData, after_.path,
+            fmt::format("{}{}{}: {} samples up to {}, {} up to {}; allowed: counts that rise",
+                        names().prefix, name, kBucket, ShortestText(below), ShortestText(above),
+                        ShortestText(total), ShortestText(up_to)));
+      }
       if (total > below) buckets.push_back({above, up_to, total - below});
       above = up_to;
-      below = std::max(below, total);
+      below = total;
     }
     return buckets;
   }
@@ -305,6 +313,7 @@ BenchmarkRun ReadMetricSnapshots(const std::string& before, const std::string& a
   for (const char* gaps : kGaps) SetLatency(difference, gaps, "itl", run);
   AddCounters(difference, first, run);
   AddServerFacts(second, run);
+  ApplyMeasuredRules(after, run);
   return run;
 }
 

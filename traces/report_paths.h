@@ -17,10 +17,6 @@ inline constexpr std::string_view kInferencePerfOutputs[] = {
     "info.response_metrics.server_usage.completion_tokens", "info.response_metrics.output_tokens",
     "info.output_tokens"};
 
-inline constexpr std::string_view kAiPerfStart = "metadata.request_start_ns";
-inline constexpr std::string_view kAiPerfInput = "metrics.input_sequence_length.value";
-inline constexpr std::string_view kAiPerfOutput = "metrics.output_sequence_length.value";
-
 // The first of the paths that the request has; the last one if it has none.
 inline std::string_view FirstPresent(const JsonRequestFields& fields,
                                      std::span<const std::string_view> paths) {

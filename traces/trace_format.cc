@@ -1,9 +1,12 @@
 #include "traces/trace_format.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "traces/benchmark_readers.h"
+#include "traces/metric_snapshots.h"
 
 namespace twin {
 namespace {
@@ -24,6 +27,13 @@ const TraceFormat& FindFormat(std::string_view name) {
                    "found '" + Printable(name) + "'; allowed: " + FormatNames());
 }
 
+// Whether the header is that of a log of requests with a latency.
+bool IsMeasuredTable(std::string_view header) {
+  const auto has = [&](std::string_view name) { return header.find(name) != header.npos; };
+  return header.find_first_of("{[") == header.npos && std::ranges::any_of(kPromptNames, has) &&
+         std::ranges::any_of(kOutputNames, has) && (has("ttft_") || has("e2e_") || has("e2el_"));
+}
+
 const TraceFormat& RecogniseFormat(LineReader& lines) {
   std::string_view first_line;
   if (!lines.Next(first_line)) {
@@ -37,6 +47,10 @@ const TraceFormat& RecogniseFormat(LineReader& lines) {
                       "a list of requests; ServeGen's client windows are a generator's input, see "
                       "workload.servegen");
   }
+  if (IsMetricSnapshot(first_line)) {
+    lines.Refuse("is a snapshot of /metrics, which lists no requests; allowed: " + FormatNames() +
+                 "; `validate --measured BEFORE AFTER` reads two snapshots");
+  }
   const TraceFormat* nearest = nullptr;
   std::size_t resemblance = 1;
   for (const TraceFormat& format : TraceFormats()) {
@@ -45,6 +59,12 @@ const TraceFormat& RecogniseFormat(LineReader& lines) {
       nearest = &format;
       resemblance = known;
     }
+  }
+  if (IsMeasuredTable(first_line)) {
+    lines.Refuse(
+        "header: is that of a log with the times that clients measured, which `compare` "
+        "and `validate --measured` read; allowed here: in_tokens, out_tokens and a time of "
+        "sending such as send_us, or the load.csv that `validate --measured` writes");
   }
   if (nearest != nullptr) return *nearest;
   lines.RefuseField("header", first_line, "the first line of a known format: " + FormatNames());

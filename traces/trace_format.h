@@ -22,6 +22,7 @@ struct TraceFormat {
   std::function<std::size_t(std::string_view first_line)> resemblance;
   std::function<std::unique_ptr<TraceReader>(std::unique_ptr<LineReader>, const TraceReadOptions&)>
       open;
+  bool measured = false;  // ReadBenchmarkRuns reads the same files, with the times in them
 };
 
 // All formats (formats.cc). The first one that recognises a file is used.

@@ -7,6 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "core/printable.h"
+#include "traces/words.h"
+
 namespace twin {
 namespace {
 
@@ -32,6 +35,7 @@ class SortedTrace final : public TraceReader {
   [[nodiscard]] bool has_arrivals() const override { return reader_->has_arrivals(); }
   [[nodiscard]] const TraceReadCounts& counts() const override { return reader_->counts(); }
   [[nodiscard]] const LineReader& lines() const override { return reader_->lines(); }
+  [[nodiscard]] const std::string& note() const override { return reader_->note(); }
   [[nodiscard]] bool may_be_cut() const override { return reader_->may_be_cut(); }
 
  private:
@@ -55,14 +59,26 @@ std::string SkippedText(const TraceReadCounts& counts) {
                      causes);
 }
 
-std::string NoteText(const TraceReadCounts& counts) {
-  std::string note = SkippedText(counts);
-  if (counts.unwaited == 0) return note;
-  if (!note.empty()) note += "; ";
-  return note + fmt::format(
-                    "{} of {} requests follow the answer of another one, and arrive as if that "
-                    "took no time",
-                    counts.unwaited, counts.requests);
+std::string NoteText(const TraceReadCounts& counts, const std::string& note) {
+  std::string text = SkippedText(counts);
+  const auto add = [&](const std::string& part) {
+    if (!part.empty()) text += (text.empty() ? "" : "; ") + part;
+  };
+  if (counts.unwaited > 0) {
+    add(fmt::format(
+        "{} of {} requests follow the answer of another one, and arrive as if that took no time",
+        counts.unwaited, counts.requests));
+  }
+  add(note);
+  return text;
+}
+
+void UnusedNames::Add(std::string_view name) {
+  constexpr std::size_t kNamed = 12;
+  if (NamesRows(name) || !names_.emplace(name).second) return;
+  if (names_.size() <= kNamed) named_ += (named_.empty() ? "" : ", ") + Printable(name);
+  note_ = "not used: " + named_;
+  if (names_.size() > kNamed) note_ += fmt::format(" and {} more", names_.size() - kNamed);
 }
 
 std::unique_ptr<TraceReader> SortByArrival(std::unique_ptr<TraceReader> reader, bool from_zero) {

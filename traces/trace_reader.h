@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,9 +48,22 @@ struct TraceReadCounts {
 // "3 of 5 rows skipped: 1 failed, 2 without output"; empty if none was.
 std::string SkippedText(const TraceReadCounts& counts);
 
-// Note for readers of the trace's numbers: skipped rows and requests that do not wait; empty if
-// there are neither.
-std::string NoteText(const TraceReadCounts& counts);
+// Note for readers of the trace's numbers: skipped rows, requests that do not wait, and the
+// reader's own note; empty if there are none of these.
+std::string NoteText(const TraceReadCounts& counts, const std::string& note);
+
+// Names of columns and keys that a reader finds and does not use, as a note: "not used: a, b".
+class UnusedNames {
+ public:
+  void Add(std::string_view name);
+  // Empty if there are none. Names the first few of many.
+  [[nodiscard]] const std::string& note() const { return note_; }
+
+ private:
+  std::set<std::string, std::less<>> names_;
+  std::string named_;
+  std::string note_;
+};
 
 // Reads one file as a stream; memory does not grow with the file. Errors are InputErrors that name
 // file, line and field.
@@ -58,6 +73,8 @@ class TraceReader : public RequestStream {
   [[nodiscard]] virtual bool has_arrivals() const = 0;
   [[nodiscard]] virtual const TraceReadCounts& counts() const = 0;
   [[nodiscard]] virtual const LineReader& lines() const = 0;
+  // Names columns and keys of the rows so far that are not used; empty if there are none.
+  [[nodiscard]] virtual const std::string& note() const = 0;
   // True if the file may have been cut within its last number. REQUIRES: Next() was false.
   [[nodiscard]] virtual bool may_be_cut() const { return lines().ended_without_newline(); }
 };

@@ -21,6 +21,9 @@ constexpr std::string_view kNothing[] = {
     "none",   "null",   "nil",     "nat",     "#null!",  "#value!",     "undefined",
     "\\n",    "(null)", "(none)",  "(empty)", "unset",   "missing",     "nothing",
     "<none>", "<null>", "<empty>", "<unset>", "<nat>",   "character(0)"};
+// The first two are data frames' own.
+constexpr std::string_view kRowNames[] = {"",           "Unnamed: 0", "index", "id",
+                                          "request_id", "request",    "req"};
 constexpr std::string_view kYes[] = {"true", "t", "yes", "y", ".true."};
 constexpr std::string_view kNo[] = {"false", "f", "no", "n", ".false."};
 constexpr std::string_view kSuccess[] = {
@@ -152,5 +155,7 @@ bool NamesError(std::string_view error) {
   const Outcome outcome = FindOutcome(error);
   return outcome == Outcome::kFailure || outcome == Outcome::kUnknown;
 }
+
+bool NamesRows(std::string_view name) { return IsAny(name, kRowNames); }
 
 }  // namespace twin

@@ -26,4 +26,7 @@ inline constexpr std::string_view kStatusesAllowed =
 // false, no, success, 0 or 200 to 299.
 bool NamesError(std::string_view error);
 
+// True for a column or key that numbers or names the rows of a table, and says nothing more.
+bool NamesRows(std::string_view name);
+
 }  // namespace twin

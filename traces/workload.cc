@@ -150,6 +150,7 @@ class CutTrace final : public RequestStream {
     if (pass_ == 1 && report_ != nullptr) {
       report_->counts = reader_->counts();
       report_->may_be_cut = !found && reader_->may_be_cut();
+      if (report_->note.size() != reader_->note().size()) report_->note = reader_->note();
     }
     return found;
   }

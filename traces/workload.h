@@ -166,6 +166,7 @@ void ValidateInteger(const std::string& field, const IntegerDistribution& d);
 struct TraceReport {
   TraceReadCounts counts;
   bool may_be_cut = false;  // the file ends within a line
+  std::string note;         // TraceReader::note()
 };
 
 // Seeds of the parts of a workload. Those of an experiment are equal: streams differ by their

@@ -52,9 +52,9 @@ double NumberOr(const Summary& summary, const char* name, double otherwise) {
 
 }  // namespace
 
-std::vector<ReportedRun> ReadReportedRuns(const fs::path& path) {
+std::vector<ReportedRun> ReadReportedRuns(std::span<const fs::path> paths) {
   std::vector<ReportedRun> runs;
-  for (RunResult& result : ReadResults(path)) {
+  for (RunResult& result : ReadResults(paths)) {
     ReportedRun& run = runs.emplace_back();
     run.name = std::move(result.name);
     run.path = result.path;

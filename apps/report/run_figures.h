@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,9 +31,9 @@ struct ReportedRun {
   [[nodiscard]] bool has_arrivals() const { return requests && (!measured || measured->has_times); }
 };
 
-// The run of a directory, or the runs of a measured file (run/measured_result.h). Throws
-// InputError: `path` is no run directory (usage), a file of it is damaged (data).
-std::vector<ReportedRun> ReadReportedRuns(const std::filesystem::path& path);
+// The runs of directories and of measured files (run/measured_result.h). Throws InputError: a path
+// is no run directory (usage), a file of it is damaged (data).
+std::vector<ReportedRun> ReadReportedRuns(std::span<const std::filesystem::path> paths);
 
 // The fields of a resolved configuration by path, in order; elements of lists are joined by commas.
 std::vector<std::pair<std::string, std::string>> ConfigFields(const std::string& text);

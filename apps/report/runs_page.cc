@@ -260,14 +260,9 @@ void AddVerdicts(Page& page, const std::vector<ReportedRun>& runs) {
 }  // namespace
 
 std::string RunsPage(std::span<const fs::path> paths) {
-  std::vector<ReportedRun> runs;
+  const std::vector<ReportedRun> runs = ReadReportedRuns(paths);
   std::string title;
-  for (const fs::path& path : paths) {
-    for (ReportedRun& run : ReadReportedRuns(path)) {
-      title += (title.empty() ? "" : ", ") + run.name;
-      runs.push_back(std::move(run));
-    }
-  }
+  for (const ReportedRun& run : runs) title += (title.empty() ? "" : ", ") + run.name;
   Page page(title);
   AddVerdicts(page, runs);
   page.Heading("Metrics");

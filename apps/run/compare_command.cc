@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -294,17 +293,18 @@ void PrintJson(const std::vector<run::RunResult>& results, std::span<const Named
 }
 
 void Compare(const CompareArguments& arguments) {
-  std::vector<run::RunResult> results;
-  for (const std::string& path : arguments.runs)
-    std::ranges::move(run::ReadResults(path), std::back_inserter(results));
+  const std::vector<fs::path> paths(arguments.runs.begin(), arguments.runs.end());
+  const std::vector<run::RunResult> results = run::ReadResults(paths);
+  for (const std::string& note : run::NotesOf(results)) {
+    std::cerr << fmt::format("note: {}\n", note);
+  }
   std::vector<NamedSummary> runs;
   for (const run::RunResult& result : results) runs.push_back({result.name, &result.summary});
   if (arguments.draws > 0) RefuseMeasured("--draws", results);
   if (!arguments.perfetto.empty()) RefuseMeasured("--perfetto", results);
   const std::vector<std::string> names = NamesToShow(arguments.metrics, runs);
   if (!arguments.perfetto.empty()) {
-    const std::vector<fs::path> directories(arguments.runs.begin(), arguments.runs.end());
-    run::WritePerfettoTrace(arguments.perfetto, directories);
+    run::WritePerfettoTrace(arguments.perfetto, paths);
     std::cerr << fmt::format("wrote {}\n", arguments.perfetto);
   }
   const std::vector<FieldDifference> differences = Differences(results);

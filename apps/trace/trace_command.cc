@@ -82,7 +82,7 @@ void WarnOfMissingNewline(const TraceReader& reader) {
 }
 
 void ShowNote(const std::string& path, const TraceReader& reader) {
-  const std::string note = NoteText(reader.counts());
+  const std::string note = NoteText(reader.counts(), reader.note());
   if (!note.empty()) std::fprintf(stderr, "%s: %s\n", path.c_str(), note.c_str());
 }
 

@@ -12,11 +12,12 @@ sys.path[:0] = [str(PLOTS), str(pathlib.Path(__file__).resolve().parent)]
 
 import points  # noqa: E402 (its folder comes first)
 import style  # noqa: E402
+from caption import facts_of  # noqa: E402
 from environment import np, plt  # noqa: E402
 from run_data import PlotError  # noqa: E402
 from small_inputs import (RATE, THREE_PARTS, THREE_STEPS, TWO_TENANTS, capacities,  # noqa: E402
-                          many_lines, recommendation, two_policies, validation, write_run,
-                          write_summary_csv)
+                          many_lines, recommendation, two_policies, validation, write_measured,
+                          write_run, write_summary_csv)
 
 SCRIPTS = sorted(file.stem for file in PLOTS.glob("*.py") if "style.main(" in file.read_text()
                  and file.stem != "style")
@@ -403,3 +404,51 @@ def test_every_script_explains_itself(script):
     assert module.__doc__.strip().endswith(".")
     page = (PLOTS.parent / "docs/figures.md").read_text()
     assert f"plots/{script}.py" in page, "docs/figures.md names every figure"
+
+
+# Two requests as a client measured them; the second came in one piece.
+MEASURED_REQUESTS = """arrival_s,prompt_tokens,output_tokens,ttft_ms,tpot_ms,e2el_ms
+0,10,5,20,10,60
+1,30,5,780,,780
+"""
+
+
+@pytest.mark.parametrize("script", ["latency_cdf", "itl_cdf", "policy_comparison"])
+def test_a_measured_run_stands_beside_simulated_ones(tmp_path, script):
+    measured = write_measured(tmp_path / "run.measured" / "measured", MEASURED_REQUESTS,
+                              gaps=[[0.01, 0.01, 0.01, 0.01]])
+    run = write_run(tmp_path / "a", requests=TWO_TENANTS, gaps=[[0.02, 0.02]])
+    figure = draw_runs(script, measured, run)
+    shown = {text.split(" (")[0] for axes in figure.axes
+             for text in [*labelled_lines(axes), *(t.get_text() for t in axes.get_yticklabels())]}
+    assert {"measured", "Orca"} <= shown
+    if script == "latency_cdf":  # the answer in one piece has no time between tokens
+        lines = labelled_lines(figure.axes[1])
+        assert list(lines["measured"].get_xdata()) == [10, 10]
+
+
+@pytest.mark.parametrize("script, file", [
+    ("load_over_time", "series.csv"), ("batch_over_time", "steps.csv"),
+    ("step_breakdown", "steps.csv"), ("itl_cdf", "vllm_bench.json")])
+def test_the_file_that_a_measured_run_lacks_is_named(tmp_path, script, file):
+    measured = write_measured(tmp_path / "measured", MEASURED_REQUESTS)
+    with pytest.raises(PlotError, match=f"is a measured run, which has no {file}; it has "
+                                        "summary.json, requests.csv"):
+        draw_runs(script, measured)
+
+
+@pytest.mark.parametrize("script, options", [("ttft_tpot_pareto", ["--x", "mean_tpot_ms"]),
+                                             ("user_vs_gpu_throughput", ["--gpus", "2"])])
+def test_a_measured_run_is_a_point_on_its_own_frontier(tmp_path, script, options):
+    """It has no load that was configured, so that no simulated run has the same one."""
+    values = {"p99_tpot_ms": 30}
+    measured = write_measured(tmp_path / "m" / "measured", summary=values)
+    runs = [write_run(tmp_path / str(rate), rate=rate, summary={"p99_tpot_ms": 20 + rate})
+            for rate in (1.0, 2.0)]
+    axes = draw(script, measured, *runs, *options).axes[0]
+    assert list(labelled_lines(axes)["measured"].get_xdata())
+
+
+def test_captions_name_what_was_measured(tmp_path):
+    measured = write_measured(tmp_path / "measured", MEASURED_REQUESTS)
+    assert facts_of(measured) == "measured (vLLM bench), n = 2 completed requests"

@@ -76,6 +76,20 @@ metrics {{
     return folder
 
 
+def write_measured(folder, requests="", gaps=None, summary=None):
+    """The folder `measured` of `twinserve validate --measured`."""
+    folder.mkdir(parents=True)
+    (folder / "measured.json").write_text(json.dumps(
+        {"name": "run.json", "format": "vLLM bench", "notes": []}))
+    (folder / "summary.json").write_text(json.dumps({
+        "completed": 2, "mean_tpot_ms": 10, "output_throughput": 50, **(summary or {})}))
+    if requests:
+        (folder / "requests.csv").write_text(requests)
+    if gaps is not None:
+        (folder / "vllm_bench.json").write_text(json.dumps({"itls": gaps}))
+    return folder
+
+
 def validation(folder, real_runs):
     """The folder of `twinserve validate` for real runs that lie elsewhere."""
     write_run(folder / "simulated", requests=TWO_TENANTS)

@@ -188,6 +188,37 @@ TEST_F(CompareCommandTest, EachResultOfAMeasuredFileIsAColumn) {
             "p99_ttft_ms  ms            29.8          29.8   +0.0%\n");
 }
 
+// Answers of 100 tokens in one piece: no time lies between their tokens.
+TEST_F(CompareCommandTest, AnswersInOnePieceHaveNoTpot) {
+  Write(
+      "chunk.json",
+      R"({"backend": "vllm", "completed": 2, "input_lens": [1000, 1000], "output_lens": [100, 100],
+            "ttfts": [0.78, 0.78], "itls": [[], []], "errors": ["", ""], "start_times": [0, 1]})");
+  EXPECT_EQ(Run({"compare", "chunk.json", "--metrics", "mean_ttft_ms,p99_e2el_ms"}).out,
+            "metric        unit  chunk.json\n"
+            "mean_ttft_ms  ms           780\n"
+            "p99_e2el_ms   ms           780\n");
+  EXPECT_THAT(Run({"compare", "chunk.json"}).out, Not(HasSubstr("tpot")));
+}
+
+TEST_F(CompareCommandTest, FilesOfOneNameAreToldApartByTheirFolders) {
+  for (const char* folder : {"x/ra", "x/rb", "y/ra"}) {
+    std::filesystem::create_directories(scratch_.path() / folder);
+    Write(std::string(folder) + "/log.csv", testing::kMeasuredLog);
+  }
+  EXPECT_THAT(Run({"compare", "x/ra/log.csv", "x/rb/log.csv"}).out,
+              ContainsRegex("^metric +unit +ra/log.csv +rb/log.csv +change"));
+  EXPECT_THAT(Run({"compare", "x/ra/log.csv", "y/ra/log.csv"}).out,
+              ContainsRegex("^metric +unit +x/ra/log.csv +y/ra/log.csv +change"));
+}
+
+TEST_F(CompareCommandTest, ANoteNamesColumnsThatAreNotUsed) {
+  Write("log.csv", "start_time,prompt_tokens,output_tokens,ttft,e2e_s\n5,10,5,20,0.06\n");
+  EXPECT_EQ(Run({"compare", "log.csv"}).err,
+            "note: log.csv: not used: start_time, ttft (the name of a time ends with its unit: "
+            "ttft_ms, e2e_s)\n");
+}
+
 TEST_F(CompareCommandTest, ConfigurationsOfRunsAreComparedBesideAMeasuredRun) {
   (void)RunSmall("a");
   (void)RunSmall("b", {"--set", "seed=2"});

@@ -104,6 +104,18 @@ TEST_F(MeasuredRunTest, ErrorsOfAllFormatsWithTimesAreThoseByHand) {
   }
 }
 
+// The figures read it: what was measured, and the gaps where there is one for each token.
+TEST_F(MeasuredRunTest, TheFolderMeasuredHoldsWhatFiguresNeed) {
+  ASSERT_EQ(Validate("vllm.json", {"--system", "system.textproto"}).exit_code, 0);
+  const std::filesystem::path folder = scratch_.path() / "out/measured";
+  EXPECT_EQ(nlohmann::json::parse(ReadText((folder / "measured.json").string()))["format"],
+            "vLLM bench");
+  EXPECT_THAT(Run({"compare", "out/measured/vllm_bench.json", "--metrics", "mean_itl_ms"}).out,
+              ::testing::ContainsRegex("mean_itl_ms +ms +10\n"));
+  ASSERT_EQ(Validate("log.csv", {"--system", "system.textproto"}).exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder / "vllm_bench.json"));
+}
+
 // 5 ms on the way to the engine and 5 ms back: 20, 25, 20 ms.
 TEST_F(MeasuredRunTest, TheBoundaryExplainsMostOfTheErrorOfTtft) {
   const CommandOutcome outcome = Validate("vllm.json", {"--system", "boundary.textproto"});

@@ -1,12 +1,15 @@
 // Results of benchmark tools and logs of requests, read as measured runs.
 #include "traces/benchmark_run.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/input_error.h"
@@ -16,6 +19,7 @@ namespace twin {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -208,6 +212,135 @@ TEST_F(BenchmarkRunTest, LogsMayHaveLatenciesInAnyUnitOrMomentsOfTheFirstAndLast
     ASSERT_EQ(runs.size(), 1U) << text;
     EXPECT_THAT(runs[0].requests, ElementsAre(wanted)) << text;
     EXPECT_TRUE(runs[0].has_times) << text;
+  }
+}
+
+// 40 ms and 782.5 ms in each unit.
+TEST_F(BenchmarkRunTest, AiPerfsUnitsAreReadOrRefused) {
+  const auto record = [](const char* unit, const char* ttft, const char* e2e,
+                         const char* tokens = "tokens") {
+    return fmt::format(R"({{"metadata": {{"request_start_ns": 1}}, "metrics": {{)"
+                       R"("input_sequence_length": {{"value": 1000, "unit": "{3}"}},)"
+                       R"("output_sequence_length": {{"value": 100, "unit": "tokens"}},)"
+                       R"("time_to_first_token": {{"value": {1}, "unit": "{0}"}},)"
+                       R"("request_latency": {{"value": {2}, "unit": "{0}"}}}}}})",
+                       unit, ttft, e2e, tokens);
+  };
+  for (const auto& [unit, ttft, e2e] :
+       {std::tuple("ns", "40000000", "782500000"), std::tuple("us", "40000", "782500"),
+        std::tuple("ms", "40", "782.5"), std::tuple("s", "0.04", "0.7825"),
+        std::tuple("sec", "0.04", "0.7825"), std::tuple("Seconds", "0.04", "0.7825")}) {
+    const BenchmarkRequest request = Read(record(unit, ttft, e2e)).front().requests.front();
+    EXPECT_EQ(request.ttft, milliseconds(40)) << unit;
+    EXPECT_EQ(request.e2e, std::chrono::microseconds(782'500)) << unit;
+  }
+  EXPECT_THAT(
+      ErrorOf(record("fortnights", "1", "2")),
+      HasSubstr("metrics.time_to_first_token.unit: found '\"fortnights\"'; allowed: ns, us, "
+                "ms, s, sec, seconds"));
+  EXPECT_THAT(ErrorOf(record("ms", "1", "2", "characters")),
+              HasSubstr("metrics.input_sequence_length.unit: found '\"characters\"'; allowed: "
+                        "tokens"));
+}
+
+// 4 requests in 2 s, of 100 and 5 tokens, under whatever units the file names.
+TEST_F(BenchmarkRunTest, AiPerfsSummaryAloneIsARunOfTotals) {
+  const auto summary = [](const char* rate) {
+    return fmt::format(
+        R"({{"request_count": {{"unit": "requests", "avg": 4}},
+ "request_throughput": {{"unit": "{}", "avg": 2}},
+ "input_sequence_length": {{"unit": "tokens", "avg": 100}},
+ "output_sequence_length": {{"unit": "tokens", "avg": 5}},
+ "benchmark_duration": {{"unit": "ms", "avg": 2000}},
+ "time_to_first_token": {{"unit": "us", "avg": 20000, "p50": 10000, "p90": 30000}},
+ "inter_token_latency": {{"unit": "ms", "avg": 10}},
+ "request_latency": {{"unit": "s", "avg": 0.06}}}})",
+        rate);
+  };
+  const BenchmarkRun run = Read(summary("requests/sec")).front();
+  EXPECT_THAT(run.requests, IsEmpty());
+  EXPECT_EQ(run.totals.at("completed"), 4);
+  EXPECT_EQ(run.totals.at("total_input_tokens"), 400);
+  EXPECT_EQ(run.totals.at("total_output_tokens"), 20);
+  EXPECT_EQ(run.totals.at(kDurationTotal), 2);
+  EXPECT_EQ(run.totals.at("mean_ttft_ms"), 20);
+  EXPECT_EQ(run.totals.at("p90_ttft_ms"), 30);
+  EXPECT_EQ(run.totals.at("mean_tpot_ms"), 10);
+  EXPECT_EQ(run.totals.at("mean_e2el_ms"), 60);
+  EXPECT_THAT(
+      ErrorOf(summary("requests/hour")),
+      HasSubstr("request_throughput.unit: found '\"requests/hour\"'; allowed: requests/sec"));
+}
+
+// The files have 10 requests of 100 and 5 tokens in their metrics, and list none, or one.
+TEST_F(BenchmarkRunTest, GuidellmsTotalsCountWhereItListsASampleOfItsRequests) {
+  const auto file = [](const char* requests) {
+    return fmt::format(R"({{"benchmarks": [{{"config": {{"strategy": {{"type_": "synchronous"}}}},
+ "metrics": {{"request_totals": {{"successful": 10, "errored": 1, "incomplete": 0}},
+ "requests_per_second": {{"successful": {{"mean": 2.5}}}},
+ "prompt_token_count": {{"successful": {{"mean": 100}}}},
+ "output_token_count": {{"successful": {{"mean": 5, "std_dev": 0}}}},
+ "inter_token_latency_ms": {{"successful": {{"mean": 10}}}},
+ "request_latency": {{"successful": {{"mean": 0.061, "percentiles": {{"p99": 0.1}}}}}},
+ "time_to_first_token_ms": {{"successful": {{"mean": 20, "median": 19}}}}}},
+ "requests": {}}}]}})",
+                       requests);
+  };
+  const std::string sample =
+      R"({"successful": [{"prompt_tokens": 100, "output_tokens": 5, "start_time": 1}]})";
+  for (const std::string& requests : {std::string("null"), sample}) {
+    const BenchmarkRun run = Read(file(requests.c_str())).front();
+    EXPECT_THAT(run.requests, IsEmpty());
+    EXPECT_FALSE(run.has_times);
+    EXPECT_EQ(run.totals.at("completed"), 10);
+    EXPECT_EQ(run.failed(), 1);
+    EXPECT_EQ(run.totals.at("total_output_tokens"), 50);
+    EXPECT_EQ(run.totals.at("mean_ttft_ms"), 20);
+    EXPECT_EQ(run.totals.at("p50_ttft_ms"), 19);
+    EXPECT_EQ(run.totals.at("mean_e2el_ms"), 61);
+    EXPECT_EQ(run.totals.at("p99_e2el_ms"), 100);
+    EXPECT_EQ(run.totals.at("mean_tpot_ms"), 10);  // all answers have one length
+  }
+  EXPECT_THAT(Read(file(sample.c_str())).front().notes,
+              ElementsAre("the file lists a sample of 1 of 10 requests; its totals are read "
+                          "instead"));
+  EXPECT_THAT(ErrorOf(R"({"benchmarks": [{"requests": null}]})"),
+              HasSubstr("completed: missing, or none; allowed: a result of"));
+}
+
+TEST_F(BenchmarkRunTest, ColumnsThatNothingReadsAreNamed) {
+  const std::vector<BenchmarkRun> runs = Read(
+      "id,start_time,prompt_tokens,output_tokens,ttft,e2e_s\n"
+      "1,2026-11-25T10:00:00.5Z,100,5,20,0.06\n2,2026-11-25 10:00:02,100,5,20,0.06\n",
+      "log.csv");
+  EXPECT_THAT(
+      runs[0].notes,
+      ElementsAre("not used: ttft (the name of a time ends with its unit: ttft_ms, e2e_s)"));
+  EXPECT_TRUE(runs[0].has_times);
+  EXPECT_EQ(runs[0].requests[1].sent, TimePoint{milliseconds(1500)});
+  EXPECT_EQ(runs[0].requests[0].ttft, std::nullopt);
+  EXPECT_THAT(Read("send_s,in_tokens,out_tokens,e2e_s\n1,2,3,4\n", "log.csv")[0].notes, IsEmpty());
+}
+
+// ttft + 4 x tpot = e2e: each of the three follows from the other two.
+TEST_F(BenchmarkRunTest, ALogsTimePerTokenGivesTheTimeThatItLacks) {
+  for (const char* text : {"prompt_tokens,output_tokens,ttft_ms,tpot_ms\n100,5,20,10\n",
+                           "prompt_tokens,output_tokens,e2e_ms,tpot_ms\n100,5,60,10\n"}) {
+    const BenchmarkRequest request = Read(text, "log.csv")[0].requests[0];
+    EXPECT_EQ(request.ttft, milliseconds(20)) << text;
+    EXPECT_EQ(request.e2e, milliseconds(60)) << text;
+  }
+}
+
+TEST_F(BenchmarkRunTest, ATraceIsNamedWithWhatReadsIt) {
+  for (const auto& [sample, format] :
+       {std::pair("azure_2023.csv", "azure"), std::pair("burstgpt.csv", "burstgpt"),
+        std::pair("mooncake.jsonl", "mooncake"), std::pair("qwen_bailian.jsonl", "qwen_bailian"),
+        std::pair("llmservingsim.jsonl", "llmservingsim"), std::pair("apexplus.csv", "apexplus"),
+        std::pair("vidur.csv", "vidur"), std::pair("twin.csv", "twin")}) {
+    EXPECT_THAT(ErrorOf(ReadText(SamplePath(sample))),
+                AllOf(HasSubstr(fmt::format("is a trace in the format {}, without times", format)),
+                      HasSubstr("`run --trace` and `trace info` read this file")));
   }
 }
 

@@ -1,4 +1,5 @@
 // Logs and exports of load generators.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,8 +104,8 @@ TEST(RequestLogTest, OtherColumnsAreIgnoredAndFailedRowsSkippedByStatusOrError) 
 TEST(RequestLogTest, AMissingColumnIsNamed) {
   EXPECT_THAT(ErrorOf("send_us,in_tokens,user\n1,2,3\n"),
               HasSubstr("header: column 'out_tokens' is missing; allowed: the columns send_us, "
-                        "in_tokens, out_tokens, [tenant], [status], [error], "
-                        "[success], and others"));
+                        "in_tokens, out_tokens, [tenant], [status], [error], [success], "
+                        "[conversation_id], [session_id], [session], and others"));
   // The intended times are no times of sending.
   EXPECT_THAT(ErrorOf("intended_arrival_us,in_tokens,out_tokens\n1,2,3\n"),
               HasSubstr("header: column 'send_us' is missing"));
@@ -133,7 +134,7 @@ TEST(RequestLogTest, AFileOfFailuresAloneSaysWhyNothingIsLeft) {
               HasSubstr("trace:3: 2 of 2 rows skipped: 1 failed, 1 without output; allowed: at "
                         "least one that succeeded"));
   EXPECT_THAT(ErrorOf(R"({"input_lens": [5], "output_lens": [0]})"),
-              HasSubstr("all 1 requests failed; allowed: at least one that succeeded"));
+              HasSubstr("none of 1 requests completed; allowed: at least one"));
 }
 
 // S7. pandas writes a column of whole numbers as 200.0 as soon as one is missing.
@@ -196,7 +197,9 @@ TEST(ClientExportTest, AnIndentedVllmBenchFileIsRecognised) {
   EXPECT_THAT(ParseText("{\n  \"date\": \"20261125\",\n  \"input_lens\": [\n    5\n  ],\n"
                         "  \"output_lens\": [\n    7\n  ]\n}"),
               ElementsAre(Sent({}, 5, 7)));
-  EXPECT_THAT(ErrorOf("{\n  \"date\": 1\n}\n"), HasSubstr("allowed: a file of `vllm bench serve"));
+  EXPECT_THAT(
+      ErrorOf("{\n  \"date\": 1\n}\n"),
+      HasSubstr("allowed: a log of requests with arrival_s, prompt_tokens and output_tokens"));
 }
 
 // json.dump() writes no line end.
@@ -227,7 +230,7 @@ TEST(ClientExportTest, ReadsTheRecordsOfAiPerfWithoutItsWarmUp) {
 TEST(ClientExportTest, NamesTheMemberThatIsMissing) {
   EXPECT_THAT(ErrorOf(R"([{"start_time": 1, "info": {"input_tokens": 5}}])"),
               HasSubstr("info.output_tokens: missing, or null; allowed: an integer from 1"));
-  EXPECT_THAT(ErrorOf("[{"), HasSubstr("allowed: JSON, whole"));
+  EXPECT_THAT(ErrorOf("[{"), HasSubstr("allowed: a result of `vllm bench serve`"));
 }
 
 // The keys of 2026 (request_metrics, response_metrics), with the server's count where it has one.
@@ -246,7 +249,7 @@ TEST(ClientExportTest, OtherArraysAreNotTakenForInferencePerf) {
   EXPECT_THAT(ErrorOf(R"([{"id": "x", "conversations": [{"from": "human", "value": "hi"}]}])"),
               HasSubstr("ShareGPT's conversations; allowed: counts of tokens"));
   EXPECT_THAT(ErrorOf(R"([{"prompt": 5}])"),
-              HasSubstr("allowed: a list of requests with start_time and info"));
+              HasSubstr("prompt_tokens: missing; allowed: a log of requests"));
 }
 
 // json.dump() of Python writes NaN and Infinity.
@@ -260,6 +263,52 @@ TEST(ClientExportTest, NoErrorHasManySpellings) {
   EXPECT_THAT(ParseText(R"({"input_lens": [1, 2, 3, 4], "output_lens": [5, 6, 7, 8],
                             "errors": ["", null, "None", "refused"]})"),
               ElementsAre(Sent({}, 1, 5), Sent({}, 2, 6), Sent({}, 3, 7)));
+}
+
+// The load is what was sent, in order of sending; the tool's failures are left out.
+TEST(ClientExportTest, ReadsOneBenchmarkOfGuidellm) {
+  EXPECT_THAT(Sample("guidellm.json"),
+              ElementsAre(Sent(milliseconds(0), 100, 10), Sent(milliseconds(500), 48, 16)));
+}
+
+TEST(ClientExportTest, ReadsALogOfJsonLinesWithItsConversations) {
+  std::vector<TracedRequest> wanted{Sent(milliseconds(0), 100, 10),
+                                    Sent(milliseconds(500), 48, 16)};
+  for (TracedRequest& request : wanted) request.session = 1;
+  EXPECT_EQ(Sample("request_log_json.jsonl"), wanted);
+}
+
+TEST(ClientExportTest, ResultsThatAreNoTraceSayWhatReadsThem) {
+  EXPECT_THAT(ErrorOf(R"({"total_input_tokens": 5, "request_throughput": 1, "completed": 1,
+                          "total_output_tokens": 5})"),
+              HasSubstr("totals of a run of vLLM bench alone; allowed: a result with its requests; "
+                        "`compare` and `validate --measured` read totals"));
+  const std::string lists = R"({"input_lens": [5], "output_lens": [7]})";
+  EXPECT_THAT(ErrorOf(lists + "\n" + lists), HasSubstr("holds 2 runs of vLLM bench; allowed: a "
+                                                       "file with one of them"));
+  EXPECT_THAT(ErrorOf("# HELP vllm:num_requests_running x\n"),
+              HasSubstr("is a snapshot of /metrics, which lists no requests"));
+  EXPECT_THAT(ErrorOf("request,arrival_s,prompt_tokens,output_tokens,ttft_ms\n0,1,2,3,4\n"),
+              HasSubstr("which `compare` and `validate --measured` read"));
+}
+
+TEST(RequestLogTest, AConversationsRowsShareASession) {
+  for (const char* column : {"conversation_id", "session_id", "session"}) {
+    const std::vector<TracedRequest> requests =
+        ParseText(fmt::format("send_us,in_tokens,out_tokens,{}\n0,5,6,a\n1,5,6,b\n2,9,6,a\n"
+                              "3,5,6,\n",
+                              column));
+    std::vector<std::uint64_t> sessions;
+    for (const TracedRequest& request : requests) sessions.push_back(request.session);
+    EXPECT_THAT(sessions, ElementsAre(1, 2, 1, 0)) << column;
+  }
+}
+
+TEST(RequestLogTest, ColumnsThatAreNotUsedAreNamedOnce) {
+  const auto reader =
+      OpenText("id,send_us,in_tokens,out_tokens,user_id,ttft\n1,0,5,6,u,7\n2,1,5,6,u,7\n");
+  ReadAll(*reader);
+  EXPECT_EQ(reader->note(), "not used: user_id, ttft");
 }
 
 TEST(PromptPoolTest, RequestsOfOnePromptShareItAsFarAsTheShorterReaches) {

@@ -104,11 +104,17 @@ void CheckContract(const TracedRequest& request, TimePoint last) {
   ASSERT_EQ(request.prefix_chunks.empty() || request.prefix_chunk_tokens >= 1, true);
 }
 
-// "trace:NUMBER: something", in one line.
+// "trace:NUMBER: something", in one line. A rule that a whole run breaks is named by the request or
+// the total: "trace: request NUMBER: something", "trace: completed: something".
 bool NamesALine(std::string_view what) {
   constexpr std::string_view kFile = "trace:";
   if (!what.starts_with(kFile) || what.find('\n') != std::string_view::npos) return false;
   what.remove_prefix(kFile.size());
+  if (what.starts_with(' ')) {
+    return what.starts_with(" request ") || what.find(": found ") != std::string_view::npos ||
+           what.find(": missing, or none; allowed: ") != std::string_view::npos ||
+           what.starts_with(" none of ");
+  }
   const std::size_t digits = what.find_first_not_of("0123456789");
   return digits != std::string_view::npos && digits > 0 && what.substr(digits).starts_with(": ") &&
          what.size() > digits + 2;

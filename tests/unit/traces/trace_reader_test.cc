@@ -1,5 +1,6 @@
 #include "traces/trace_reader.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,7 +130,7 @@ TEST(LlmServingSimTraceTest, SessionsAreRequestsOfOneClient) {
   TracedRequest second = Plain(std::chrono::seconds(7), 20, 3);
   first.session = second.session = 1;
   EXPECT_EQ(ReadAll(*reader), (std::vector{first, Plain(std::chrono::seconds(6), 30, 4), second}));
-  EXPECT_EQ(NoteText(reader->counts()),
+  EXPECT_EQ(NoteText(reader->counts(), reader->note()),
             "1 of 3 requests follow the answer of another one, and arrive as if that took no time");
   EXPECT_THAT(ErrorOf(R"({"workflow_id":"w","arrival_time_ns":0,"nodes":[]})"),
               HasSubstr("trace:1: nodes: a workflow"));
@@ -141,7 +142,65 @@ TEST(QwenBailianTraceTest, TimesAreSecondsAndChunksSixteenTokens) {
   TracedRequest first = Plain(milliseconds(500), 20, 132);
   first.prefix_chunks = {7, 8};
   first.prefix_chunk_tokens = 16;
-  EXPECT_EQ(requests, (std::vector{first, Plain(milliseconds(61'114), 521, 3)}));
+  TracedRequest second = Plain(milliseconds(61'114), 521, 3);
+  first.session = second.session = 1;
+  EXPECT_EQ(requests, (std::vector{first, second}));
+}
+
+std::vector<std::uint64_t> SessionsOf(const std::string& text) {
+  std::vector<std::uint64_t> sessions;
+  for (const TracedRequest& request : ParseText(text)) sessions.push_back(request.session);
+  return sessions;
+}
+
+// A chat names the chat whose answer it follows, -1 if none. Chat 9 is not in the file: its two
+// answers are one conversation.
+TEST(QwenBailianTraceTest, ChatsThatFollowEachOtherAreOneSession) {
+  const auto row = [](int chat, int parent) {
+    return fmt::format(R"({{"chat_id":{},"parent_chat_id":{},"timestamp":0,"input_length":32,)"
+                       R"("output_length":16,"type":"text","turn":1}})",
+                       chat, parent) +
+           "\n";
+  };
+  EXPECT_EQ(SessionsOf(row(1, -1) + row(2, -1) + row(3, 1) + row(4, 2) + row(5, 3) + row(6, 9) +
+                       row(7, 9)),
+            (std::vector<std::uint64_t>{1, 2, 1, 2, 1, 3, 3}));
+  const auto reader = OpenText(row(1, -1));
+  ReadAll(*reader);
+  EXPECT_EQ(reader->note(), "not used: turn, type");
+}
+
+TEST(SessionTest, EachFormatKeepsTheConversationsThatItNames) {
+  const std::vector<std::uint64_t> wanted{1, 2, 1};
+  std::string mooncake;
+  std::string single;
+  std::string blocks;
+  for (const char* id : {"a", "b", "a"}) {
+    mooncake += fmt::format(
+        R"({{"timestamp":0,"input_length":5,"output_length":2,"session_id":"{}"}})", id);
+    single += fmt::format(
+        R"({{"arrival_time_ns":0,"input_toks":5,"output_toks":2,"session_id":"{}"}})", id);
+    blocks += fmt::format(
+        R"({{"arrival_s":0,"prompt_tokens":5,"output_tokens":2,"conversation_id":"{}"}})", id);
+    for (std::string* text : {&mooncake, &single, &blocks}) *text += "\n";
+  }
+  EXPECT_EQ(SessionsOf(mooncake), wanted);
+  EXPECT_EQ(SessionsOf(single), wanted);
+  EXPECT_EQ(SessionsOf(blocks), wanted);
+  EXPECT_EQ(SessionsOf("Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,"
+                       "Total tokens,Log Type\n"
+                       "0,x,1,GPT-4,5,2,7,API log\n1,y,1,GPT-4,5,2,7,API log\n"
+                       "2,x,1,GPT-4,5,2,7,API log\n"),
+            wanted);
+}
+
+// A session of several lines keeps its number; one without a name has its own.
+TEST(SessionTest, LinesOfOneSessionIdAreOneSession) {
+  const std::string turns = R"("sub_requests":[{"input_toks":1,"output_toks":1}]})";
+  EXPECT_EQ(SessionsOf(R"({"session_id":"a","arrival_time_ns":0,)" + turns + "\n" +
+                       R"({"arrival_time_ns":1,)" + turns + "\n" +
+                       R"({"session_id":"a","arrival_time_ns":2,)" + turns + "\n"),
+            (std::vector<std::uint64_t>{1, 2, 1}));
 }
 
 TEST(AzureTraceTest, ReadsTheMultimodalTraceOf2025) {
