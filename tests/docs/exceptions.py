@@ -44,6 +44,8 @@ NOT_RUN = {
         "experiments/recommend/run --figures": "long",
     },
     "docs/judge.md": {
+        "experiments/policy_search/search.py --seed 7": "long: tests/python/judge_test.py, with 7 candidates",
+        "experiments/policy_search/caught.py": "long: tests/python/judge_test.py",
         "twinserve judge libmine.so": "builds: tests/unit/apps/judge_command_test.cc judges a library",
         "twinserve judge my_rules:MyScheduler --engine vllm==0.33.0 --set policy.vllm_v1.release=v0_33_0"
         " --set policy.vllm_v1.async_scheduling=true": VLLM,
@@ -112,9 +114,6 @@ SMALLER = {
         "twinserve judge fair.py --on search --quick": "twinserve judge fair.py --on search --quick --seed 7",
         "twinserve judge fair.py --experiment my.textproto --metric mean_e2el_ms":
             f"twinserve judge fair.py --experiment my.textproto --metric mean_e2el_ms {JUDGED}",
-        "experiments/policy_search/search.py --seed 7":
-            "experiments/policy_search/search.py --seed 7 --candidates 1",
-        "experiments/policy_search/caught.py": "experiments/policy_search/caught.py clock",
     },
     "docs/policies/README.md": {
         "experiments/pathologies/run --update":

@@ -20,12 +20,10 @@ import argparse
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 
 import exceptions
 
@@ -61,6 +59,8 @@ def logical_lines(lines):
             continue
         yield start, joined
         joined = ""
+    if joined:
+        yield start, joined
 
 
 def without_comment(line):
@@ -121,7 +121,6 @@ class Page:
 
 
 def missing_files(root, page):
-    # A page in a folder may also name a file beside it.
     return [f"{page.name}:{line}: no file {name}" for line, name in page.files if not (root / name).exists()]
 
 
@@ -150,10 +149,12 @@ class Selection:
                        for reason in not_run.values() if reason.split(":")[0] not in exceptions.REASONS]
 
 
-# What given/PAGE.sh may use: `use_package`, and `start_server EXPERIMENT OPTION...` on the free port $port.
+# What given/PAGE.sh may use: `needs PROGRAM`, which skips the page without it; `use_package`; and
+# `start_server EXPERIMENT OPTION...` on the free port $port.
 PRELUDE = """
 shopt -s expand_aliases
 set -euo pipefail
+needs() { command -v "$1" > /dev/null || { echo "skipped: $1 is not installed"; exit 5; }; }
 use_package() { twinserve() { build/venv/bin/python -m twinserve "$@"; }; }
 python() { build/venv/bin/python "$@"; }
 server=

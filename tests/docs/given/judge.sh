@@ -1,5 +1,4 @@
 use_package
-export TWINSERVE="build/venv/bin/python -m twinserve"
 cp "$given/fair.py" .
 cp "$given/fair.py" other.py
 printf '%s\n' 'base: "experiments/quickstart/vllm_v1.textproto"' 'workload { requests: 60 }' > my.textproto

@@ -1,3 +1,4 @@
+needs curl
 # A run that vLLM's benchmark would have saved, and two runs beside it.
 twinserve run --model llama-3.1-8b --hardware h100 --server "vLLM 0.15.1" --rate 8 --requests 80 --export vllm-detailed --out runs/vllm
 cp runs/vllm/vllm_bench.json run.json

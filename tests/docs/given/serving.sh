@@ -1,4 +1,4 @@
-command -v curl > /dev/null || { echo "skipped: curl is not installed"; exit 5; }
+needs curl
 EXPERIMENT=experiments/serving/h100
 # The server runs beside what follows, on a free port in place of 8000, until it is killed.
 twinserve() {
