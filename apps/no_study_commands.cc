@@ -21,8 +21,7 @@ void AddJudgeCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "judge", "TWIN_STUDIES");
 }
 
-void SetPolicyHostCommand(std::vector<std::string> /*words*/,
-                          std::vector<std::string> /*paths*/) {}
+void SetPolicyHostCommand(std::vector<std::string> /*words*/, std::vector<std::string> /*paths*/) {}
 
 void AddRecommendCommand(CommandParser app, CommandContext& /*context*/) {
   AddMissingCommand(app, "recommend", "TWIN_STUDIES");

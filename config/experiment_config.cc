@@ -133,11 +133,6 @@ ModelConfig NamedModel(proto::Experiment& message) {
   const ServedPositions positions = FindServedPositions(model, PositionRuleOf(message));
   model.shape.max_position = positions.most;
   if (system.has_server()) CastTo16Bits(model.shape);
-  // A format that is asked for holds for parts with formats of their own, too.
-  if (system.model_shape().has_weight_dtype()) {
-    model.shape.formats = {};
-    model.format_note.clear();
-  }
   const bool given = message.policy().vllm_v1().max_model_len() > 0 || message.policy().has_own() ||
                      system.model_shape().has_max_position();
   if (positions.at_start < positions.most && !given) {

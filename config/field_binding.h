@@ -97,7 +97,7 @@ class FromMessage {
   template <class T>
   void OptionalNested(const char* field, std::optional<T>& value) const {
     if (!Has(field)) return;
-    // What is there stays where the message says nothing.
+    // Fields that the message does not name stay as they are.
     if (!value) value.emplace();
     Nested(field, *value);
   }

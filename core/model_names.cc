@@ -208,6 +208,11 @@ void StoreWeightsAs(DType format, ModelSpec& model) {
   model.formats = {};
 }
 
+std::optional<DType> UniformFormat(const ModelSpec& model) {
+  if (model.formats != WeightFormats{}) return std::nullopt;
+  return model.weight_dtype;
+}
+
 std::optional<ModelSpec> FindModel(std::string_view name) {
   std::string lower(name);
   std::ranges::transform(lower, lower.begin(), LowerCase);

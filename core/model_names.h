@@ -21,6 +21,8 @@ ModelSpec ModelPreset(std::string_view name);
 
 // Stores the weights of all parts in one format.
 void StoreWeightsAs(DType format, ModelSpec& model);
+// The one format of the weights; nullopt if parts have formats of their own.
+std::optional<DType> UniformFormat(const ModelSpec& model);
 
 // Why a ModelSpec cannot describe a public model that people ask for, by its name with or without
 // the organisation; empty for any other name.

@@ -23,6 +23,7 @@
 #include "core/input_error.h"
 #include "run/judge/host_loop.h"
 #include "run/judge/judge.h"
+#include "run/judge/secret.h"
 
 namespace twin::apps {
 namespace {
@@ -153,17 +154,21 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, const run::JudgeSec
   options.secret = secret;
   options.submission = arguments.submission + number;
   options.confidence = arguments.confidence;
-  options.rounds = arguments.rounds;
-  options.rounds_max = std::max(arguments.rounds, arguments.rounds_max);
-  if (arguments.hostile_worlds >= 0) options.hostile_worlds = arguments.hostile_worlds;
+  options.rounds = arguments.rounds.value_or(extent.rounds);
+  options.rounds_max = arguments.rounds_max.value_or(std::max(options.rounds, extent.rounds_max));
+  if (options.rounds_max < options.rounds) {
+    throw InputError(InputError::Kind::kUsage, "judge --rounds-max",
+                     fmt::format("is {}; allowed: {}, the number of --rounds, or more",
+                                 options.rounds_max, options.rounds));
+  }
+  options.hostile_worlds = arguments.hostile_worlds.value_or(extent.hostile_worlds);
   options.metric = arguments.metric;
   // Policies may begin with the one beside the judge's sets.
   options.host.paths = {ExperimentFile("policy_search/judge/chat").parent_path().parent_path()};
   if (!arguments.engine.empty()) {
     options.planning_budget_s = options.host.loading_s = kEngineBudgetSeconds;
-    if (arguments.hostile_worlds < 0) options.hostile_worlds = kEngineHostileWorlds;
   }
-  if (arguments.budget_s > 0) options.planning_budget_s = arguments.budget_s;
+  if (arguments.budget_s) options.planning_budget_s = *arguments.budget_s;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   options.host.limits.memory_bytes =
       0;  // the sanitizer's own memory has addresses beyond any limit

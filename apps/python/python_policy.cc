@@ -362,6 +362,20 @@ void SetPolicyLoader(const nb::object& policy_error) {
       {.load = [error](const PolicyFile& file) { return LoadPythonPolicy(file, *error); },
        .prepare = &PreparePythonPolicy,
        .fork = &ForkInterpreter});
+  SetPythonSourceFinder([](const PolicyFile& file) {
+    const nb::gil_scoped_acquire lock;
+    const nb::object find = nb::module_::import_("twinserve._policy_sources").attr("sources_of");
+    // Names of files may hold any bytes.
+    const nb::object found =
+        find(nb::bytes(file.path.data(), file.path.size()), file.class_name.value_or("").c_str(),
+             file.engine.value_or("").c_str());
+    std::vector<std::string> sources;
+    for (const nb::handle source : found) {
+      const auto bytes = nb::cast<nb::bytes>(source);
+      sources.emplace_back(bytes.c_str(), bytes.size());
+    }
+    return sources;
+  });
   nb::register_exception_translator(
       [](const std::exception_ptr& thrown, void* payload) {
         try {

@@ -13,6 +13,7 @@
 #include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/model_names.h"
 #include "core/number_text.h"
 #include "sim/cost/afd_models.h"
 
@@ -144,12 +145,6 @@ std::vector<std::int32_t> PoolSizes(const SystemConfig& system, std::int32_t mos
   }
   if (sizes.empty()) sizes.push_back(most);
   return sizes;
-}
-
-// The one format of the weights; nullopt if parts have formats of their own.
-std::optional<DType> UniformFormat(const ModelSpec& model) {
-  if (model.formats != WeightFormats{}) return std::nullopt;
-  return model.weight_dtype;
 }
 
 // The asked settings, completed by the settings of the resolved deployment.

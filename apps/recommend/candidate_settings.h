@@ -45,7 +45,7 @@ struct CandidateSettings {
   std::size_t hardware = 0;  // of the request
   std::string server = {};
   Layout layout = {};
-  // Of all parts; unset: each part as the checkpoint stores it.
+  // The format of all parts; unset: each part as the checkpoint stores it.
   std::optional<DType> weight_dtype = std::nullopt;
   std::optional<std::int64_t> max_num_seqs = std::nullopt;
   std::optional<std::int64_t> token_budget = std::nullopt;

@@ -106,11 +106,7 @@ bool IsMissing(const std::string& path) {
   return !std::filesystem::exists(path, unknown);
 }
 
-}  // namespace
-
-bool NamesModelPath(std::string_view model) { return model.find('/') != std::string_view::npos; }
-
-ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
+ModelConfig ReadStoredModel(const std::string& model, bool has_weight_dtype) {
   if (!NamesModelPath(model)) return OfPreset(ModelPreset(model));
   const std::optional<ModelSpec> known = FindModel(EndOf(model, 1));
   if (known && IsMissing(model)) return OfPreset(*known);
@@ -129,6 +125,19 @@ ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
                     "nearest of fp32, bf16, fp16, fp8, int8 "
                     "and int4 in system.model_shape.weight_dtype",
                     QuantizationText(config)));
+  }
+  return config;
+}
+
+}  // namespace
+
+bool NamesModelPath(std::string_view model) { return model.find('/') != std::string_view::npos; }
+
+ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
+  ModelConfig config = ReadStoredModel(model, has_weight_dtype);
+  if (has_weight_dtype) {
+    config.shape.formats = {};
+    config.format_note.clear();
   }
   return config;
 }

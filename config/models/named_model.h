@@ -16,8 +16,8 @@ bool NamesModelPath(std::string_view model);
 // The model that a simulation names: a known name (core/model_names.h), a file, or, if there is no
 // such file, the checkpoint that the last part of the path names, whoever published it. A known
 // name sets the shape alone. Weights of a file in a format that has no cost model (AWQ, GPTQ, ...)
-// are refused unless `has_weight_dtype`: the caller then sets weight_dtype. Throws InputError
-// (usage) for an unknown name, and the errors of hf_config.h (data).
+// are refused unless `has_weight_dtype`: the caller then sets weight_dtype, which holds for all
+// parts. Throws InputError (usage) for an unknown name, and the errors of hf_config.h (data).
 ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype);
 ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype);
 

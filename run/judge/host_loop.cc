@@ -106,9 +106,9 @@ class Session {
           "pads batches with finished requests, which the judge cannot follow");
     }
     answer.Put(HostMessage::kPlanned);
-    answer.Put(PlanAnswer{.has_plan = plan != nullptr,
-                          .wake_at = Nanoseconds(engine_.wake_at()),
-                          .free_blocks = engine_.pool().free()});
+    PutAnswer(answer, {.has_plan = plan != nullptr,
+                       .wake_at = Nanoseconds(engine_.wake_at()),
+                       .free_blocks = engine_.pool().free()});
     PutCalls(answer, calls_);
   }
 

@@ -37,7 +37,6 @@ PlanAnswer GetAnswer(MessageReader& reader) {
   if (has_plan > 1) throw BadMessage();
   answer.has_plan = has_plan == 1;
   answer.wake_at = reader.Get<std::int64_t>();
-  answer.planning_ns = reader.Get<std::int64_t>();
   answer.free_blocks = reader.Get<std::int32_t>();
   return answer;
 }
@@ -45,7 +44,6 @@ PlanAnswer GetAnswer(MessageReader& reader) {
 void PutAnswer(MessageWriter& writer, const PlanAnswer& answer) {
   writer.Put(static_cast<std::uint8_t>(answer.has_plan));
   writer.Put(answer.wake_at);
-  writer.Put(answer.planning_ns);
   writer.Put(answer.free_blocks);
 }
 

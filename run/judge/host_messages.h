@@ -24,8 +24,8 @@ enum class HostMessage : std::uint8_t {
   // From the process.
   kHello,    // comes unasked, before any code of the file runs. bool: FilterSystemCalls() did
   kReady,    // answers kPing and kBegin
-  kTraits,   // name, PutTraits
-  kPlanned,  // PlanAnswer, PutCalls
+  kTraits,   // PutTraits (judged_traits.h)
+  kPlanned,  // PutAnswer, PutCalls
   kFailure,  // FailureKind, text
 };
 
@@ -50,6 +50,7 @@ struct PlanAnswer {
 inline constexpr const char* kTraitsChange =
     "the traits of the policy change from one process or run to the next";
 
+// Every Get function throws BadMessage for bytes that its Put function does not write.
 void PutFile(MessageWriter& writer, const PolicyFile& file);
 PolicyFile GetFile(MessageReader& reader);
 

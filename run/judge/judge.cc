@@ -123,12 +123,33 @@ class Court {
     return options_.secret.OfRun(options_.submission, cell, round);
   }
 
-  JudgedRun RunCandidate(const JudgedCell& cell, std::uint64_t seed, std::uint32_t id_shift,
-                         Duration planning = Duration{0}) {
-    Deployment deployment = DeploymentOf(cell, changes_, seed, true);
-    if (planning > Duration{0}) deployment.cost = WithPlanning(deployment.cost, planning);
-    RunObserver* const tap =
-        host_ == nullptr ? nullptr : &host_->BeginRun(id_shift, /*fresh=*/true);
+  [[nodiscard]] Deployment DeploymentOf(const JudgedCell& cell,
+                                        const std::vector<std::string>& changes,
+                                        const RunSeeds& seeds, bool is_candidate) {
+    // Read once: runs of a cell differ in their seeds.
+    auto& known = configs_[{&cell, changes}];
+    if (!known) known = cell.experiment.With(changes, std::filesystem::current_path());
+    ExperimentConfig config = *known;
+    config.seed = seeds.world;
+    // All policies of a pair meet equal errors of the cost model.
+    sim::SetDraw(config.cost, seeds.world);
+    Deployment deployment = is_candidate && host_ != nullptr
+                                ? ResolveFor(host_->policy(), config, costs_)
+                                : Resolve(config, costs_);
+    deployment.workload_seeds = seeds.workload;
+    return deployment;
+  }
+
+  JudgedRun RunReference(const JudgedReference& reference, const JudgedCell& cell,
+                         const RunSeeds& seeds) {
+    return RunJudged(DeploymentOf(cell, reference.changes, seeds, false), control_, nullptr,
+                     options_.metric);
+  }
+
+  // Returns what `work` does. Its exceptions are verdicts on the candidate, unless the default
+  // policy fails there, too: then the experiment is wrong.
+  template <class Work>
+  auto OfCandidate(const JudgedCell& cell, const RunSeeds& seeds, Work work) {
     try {
       return work();
     } catch (const std::exception& error) {
@@ -147,7 +168,7 @@ class Court {
       Deployment deployment = DeploymentOf(cell, changes_, seeds, true);
       if (planning > Duration{0}) deployment.cost = WithPlanning(deployment.cost, planning);
       RunObserver* tap = nullptr;
-      if (host_ != nullptr) tap = &host_->BeginRun({id_shift, seeds.keys}, /*in_child=*/true);
+      if (host_ != nullptr) tap = &host_->BeginRun({id_shift, seeds.keys}, /*fresh=*/true);
       return RunJudged(deployment, control_, tap, options_.metric);
     });
   }
@@ -168,19 +189,39 @@ class Court {
     }
   }
 
+  void RequireFollowable(const Deployment& system, const std::string& workload) const {
+    const auto refuse = [&](const char* field, const std::string& what, const char* allowed) {
+      throw InputError(
+          InputError::Kind::kUsage, field,
+          fmt::format("{} in {}; allowed in judged experiments: {}", what, workload, allowed));
+    };
+    const std::int32_t replicas = system.config.system.replicas;
+    if (replicas != 1) refuse("system.replicas", fmt::format("is {}", replicas), "1");
+    if (host_ == nullptr) return;
+    if (system.traits.drafts_max > 0) {
+      refuse("speculation", "makes drafts, which the judge cannot follow", "none");
+    }
+    if (system.capacity.groups || system.capacity.window_blocks > 0) {
+      refuse("system.memory",
+             "has a cache of several groups or windows, which the judge cannot follow",
+             "kv_groups: false, and no window pool");
+    }
+  }
+
   // Whether this pair's run is repeated: the first one's, and one that the secret draws in each
   // round. The policy cannot know which.
   [[nodiscard]] bool IsRepeated(std::size_t cell, std::int32_t round) const {
     if (!options_.repeats || host_ == nullptr) return false;
-    const auto drawn = SeedOf(options_, 0, ~static_cast<std::uint64_t>(round)) % cells_.size();
+    const auto drawn = SeedsOf(0, ~static_cast<std::uint64_t>(round)).world % cells_.size();
     return cell == drawn || (cell == 0 && round == 0);
   }
 
-  // Runs a pair's run again, with other ids of its requests.
-  void CheckRepeat(const JudgedCell& cell, std::uint64_t seed, const JudgedRun& first) {
-    const auto shift =
-        static_cast<std::uint32_t>(1 + (SeedOf(options_, 1, ~seed) & 0x7FFFFFFF) / 2);
-    const JudgedRun second = RunCandidate(cell, seed, shift);
+  // Runs a pair's run again, with other ids of its requests and other keys of their blocks.
+  void CheckRepeat(const JudgedCell& cell, RunSeeds seeds, const JudgedRun& first) {
+    const RunSeeds others = SeedsOf(1, ~seeds.world);
+    seeds.keys = others.keys;
+    const auto shift = static_cast<std::uint32_t>(1 + (others.world & 0x7FFFFFFF) / 2);
+    const JudgedRun second = RunCandidate(cell, seeds, shift);
     stopped_ = stopped_ || first.interrupted || second.interrupted;
     if (stopped_ || first.digest == second.digest) return;
     throw Refusal{
@@ -199,20 +240,27 @@ class Court {
                                1e6 * QuantileOrZero(host_->planning_s(), 0.5), host_->planned_s(),
                                i, cells_.size(), options_.planning_budget_s)}};
       }
-      JudgePair(i, SeedOf(options_, i, static_cast<std::uint64_t>(round)), IsRepeated(i, round));
+      JudgePair(i, SeedsOf(i, static_cast<std::uint64_t>(round)), IsRepeated(i, round));
       const auto done = static_cast<std::uint64_t>(round) * cells_.size() + i + 1;
       control_.OnProgress("pairs", done, static_cast<std::uint64_t>(rounds) * cells_.size());
     }
   }
 
-  void JudgePair(std::size_t index, std::uint64_t seed, bool repeats) {
+  void JudgePair(std::size_t index, const RunSeeds& seeds, bool repeats) {
     const JudgedCell& cell = cells_[index];
-    const JudgedRun run = RunCandidate(cell, seed, 0);
-    if (repeats) CheckRepeat(cell, seed, run);
-    if (stopped_) return;
-    std::vector<JudgedRun> others;
-    for (const JudgedReference& reference : references_) {
-      others.push_back(RunReference(reference, cell, seed));
+    // First the default policy: what is wrong with the experiment is no failure of the candidate.
+    const JudgedRun standard = RunReference(references_.front(), cell, seeds);
+    if (Stopped()) return;
+    std::vector<double> others{Score(standard)};
+    const JudgedRun run = RunCandidate(cell, seeds, 0);
+    if (Stopped()) return;
+    if (repeats) CheckRepeat(cell, seeds, run);
+    if (Stopped()) return;
+    CheckRun(run, standard, limits_[index]);
+    for (std::size_t i = 1; i < references_.size(); ++i) {
+      const JudgedRun other = RunReference(references_[i], cell, seeds);
+      if (Stopped()) return;
+      others.push_back(Score(other));
     }
     classes_.Add(run, standard);
     const double score = OfCandidate(cell, seeds, [&] { return Score(run); });

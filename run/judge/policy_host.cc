@@ -13,6 +13,8 @@
 
 #include "core/printable.h"
 #include "core/statistics.h"
+#include "run/judge/judged_traits.h"
+#include "run/judge/repeated_calls.h"
 #include "sched/step_builder.h"
 
 namespace twin::run {
@@ -182,9 +184,14 @@ class PolicyHost::RemotePolicy final : public Policy {
     tap_.Clear();
     double planning_s = 0;
     MessageReader reader = host_.Measure(message, HostMessage::kPlanned, planning_s);
-    const auto answer = reader.Get<PlanAnswer>();
-    GetCalls(reader, calls_);
-    reader.End();
+    PlanAnswer answer;
+    try {
+      answer = GetAnswer(reader);
+      GetCalls(reader, calls_);
+      reader.End();
+    } catch (const BadMessage& error) {
+      host_.Fail(FailureKind::kEnded, error.what());
+    }
     host_.planning_s_.push_back(planning_s);
     host_.planned_s_ += planning_s;
     host_.planned_in_run_s_ += planning_s;
@@ -223,7 +230,7 @@ void PolicyHost::Load() {
   const std::string refusal = MessageReader(*answer).GetText();
   if (!refusal.empty()) Fail(FailureKind::kRefused, refusal);
   StartProcess();
-  policy_->name = names_.name;
+  policy_->name = policy_->traits.name;
   policy_->make = [this](const KvPoolConfig& kv) -> std::unique_ptr<Policy> {
     if (in_run_ || tap_ == nullptr) {
       throw PolicyFailure("the judge serves one engine at a time; allowed: one replica");
@@ -266,22 +273,17 @@ void PolicyHost::LoadFile() {
   double load_s = 0;
   MessageReader answer = Measure(message, HostMessage::kTraits, load_s);
   loaded_s_ += load_s;
-  TraitNames names;
+  std::deque<std::string> texts;
   PolicyTraits traits;
   try {
-    traits = GetTraits(answer, names);
+    traits = GetTraits(answer, texts);
   } catch (const BadMessage& error) {
     Fail(FailureKind::kRefused, error.what());
   }
-  if (policy_->make && traits != policy_->traits) {
-    Fail(FailureKind::kRefused, kTraitsChange);
-  }
+  if (policy_->make && traits != policy_->traits) Fail(FailureKind::kRefused, kTraitsChange);
   if (policy_->make) return;
-  names_ = std::move(names);
+  texts_ = std::move(texts);  // its texts stay where they are
   policy_->traits = traits;
-  policy_->traits.name = names_.name;
-  policy_->traits.memory_rule = names_.memory_rule;
-  policy_->traits.step_engine = names_.step_engine;
 }
 
 void PolicyHost::MeasurePings() {
@@ -314,7 +316,7 @@ MessageReader PolicyHost::Measure(const MessageWriter& message, HostMessage expe
   return answer;
 }
 
-RunObserver& PolicyHost::BeginRun(std::uint32_t id_shift, bool fresh) {
+RunObserver& PolicyHost::BeginRun(const RunDisguise& disguise, bool fresh) {
   if (fresh && began_) StartProcess();
   if (loaded_s_ > options_.loading_s) {
     Fail(
@@ -324,7 +326,7 @@ RunObserver& PolicyHost::BeginRun(std::uint32_t id_shift, bool fresh) {
                     loaded_s_, options_.loading_s));
   }
   in_run_ = false;
-  tap_ = std::make_unique<Tap>(id_shift, traits().caches_prefixes);
+  tap_ = std::make_unique<Tap>(disguise, traits().caches_prefixes);
   return *tap_;
 }
 

@@ -18,16 +18,6 @@
 
 namespace twin::run {
 
-// A policy cannot be judged any further. The message is one line.
-class CandidateFailure : public PolicyFailure {
- public:
-  CandidateFailure(FailureKind kind, const std::string& text) : PolicyFailure(text), kind_(kind) {}
-  [[nodiscard]] FailureKind kind() const { return kind_; }
-
- private:
-  FailureKind kind_;
-};
-
 // How the program is started that calls HostPolicies(): this one, and its words. Python's package
 // sets its own, with the files and folders that its interpreter needs.
 struct HostCommand {
@@ -43,6 +33,13 @@ struct HostOptions {
   double loading_s = 60;    // for loading the policy and beginning runs, in all runs together
   double planning_s = 600;  // in one run
   std::vector<std::string> paths;  // further files and folders that the policy may read
+};
+
+// Changes ids and block keys that a policy sees, so that neither tells where a request comes from:
+// keys of a conversation would tell the seed of its lengths.
+struct RunDisguise {
+  std::uint32_t id_shift = 0;  // added to ids
+  HashKey keys;                // hashes block keys
 };
 
 // Runs the policy of a file in processes of a sandbox. Runs follow each other: each policy that
@@ -71,9 +68,8 @@ class PolicyHost {
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
   // Sees the instants of the next run, or of the present one. Called before its policy is made.
-  // `id_shift` is added to the ids that the policy sees. `fresh`: in a new process, in which the
-  // policy knows nothing of runs before.
-  RunObserver& BeginRun(std::uint32_t id_shift, bool fresh);
+  // `fresh`: in a new process, in which the policy knows nothing of runs before.
+  RunObserver& BeginRun(const RunDisguise& disguise, bool fresh);
 
   // Seconds of planning of each step so far: the CPU time that the kernel has counted for the
   // policy's process since its last answer, or the time that its answer took, if this is longer by
@@ -109,7 +105,7 @@ class PolicyHost {
   std::unique_ptr<SandboxedProcess> process_;
   std::optional<MessagePipe> pipe_;
   std::string problem_;
-  TraitNames names_;
+  std::deque<std::string> texts_;  // of the traits
   std::shared_ptr<OwnPolicy> policy_;
   std::unique_ptr<Tap> tap_;
   bool began_ = false;   // the process has served a run

@@ -45,10 +45,10 @@ class Served(twinserve.Policy):
 ONE_ROUND = ("--seed", 3, "--hostile", 0, "--cells", 1, "--rounds", 1, "--rounds-max", 1)
 
 
-def judge(*words, within=(), **variables):
+def judge(*words, within=(), folder=ROOT, **variables):
     """Exit code and verdicts. `within`: words before the command."""
     done = subprocess.run([*within, sys.executable, "-m", "twinserve", "judge", *map(str, words)],
-                          cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True,
+                          cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True,
                           check=False)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 

@@ -24,7 +24,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     _native.set_policy_host_command([sys.executable, "-m", "twinserve"], _paths_of_policies())
-    code = _native.main(sys.argv, [
+    code = _native.main([os.fsencode(word) for word in sys.argv], [
         ("engines", "Install and list releases of vLLM whose schedulers can decide",
          _ended(_engines)),
         ("examples", "List the experiments of the package, or copy them with traces and notebooks",

@@ -248,7 +248,7 @@ TEST_F(JudgeCommandTest, WaitsNoLongerForAnAnswerOrForLoadingThanAllowed) {
     try {
       run::PolicyHost host(file, options);
       experiment.ReplacePolicy(host.policy());
-      RunObserver& tap = host.BeginRun(0, true);
+      RunObserver& tap = host.BeginRun({.id_shift = 0, .keys = {}}, true);
       (void)run::RunJudged(run::Resolve(experiment.With({}, {})), silent, &tap, "");
     } catch (const run::CandidateFailure& found) {
       EXPECT_EQ(found.kind(), run::FailureKind::kTooSlow);

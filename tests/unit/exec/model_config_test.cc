@@ -149,7 +149,8 @@ TEST(ModelConfigTest, RefusesUnknownFamiliesNamingTheKnownOnes) {
 TEST(ModelConfigTest, EachFamilyOfMixturesNormalisesTheWeightsOfExpertsInItsWay) {
   const json qwen = json::parse(testing::kMixtureConfig);
   EXPECT_TRUE(Parse(json::parse(testing::kMixtralConfig)).normalises_expert_weights);
-  EXPECT_FALSE(ParseWith(json::parse(testing::kMixtralConfig), {{"model_type", "llama"}})
+  EXPECT_FALSE(ParseWith(json::parse(testing::kMixtralConfig),
+                         {{"model_type", "llama"}, {"num_local_experts", nullptr}})
                    .normalises_expert_weights);
   for (const char* const type : {"qwen2_moe", "qwen3_moe"}) {
     EXPECT_FALSE(ParseWith(qwen, {{"model_type", type}}).normalises_expert_weights);

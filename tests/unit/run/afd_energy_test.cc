@@ -120,9 +120,12 @@ TEST(AfdEnergyTest, EachSideKeepsItsOwnLimit) {
   EXPECT_NEAR(other.limited_share, 4.0 / 5, 1e-12);
 }
 
+// Work costs nothing: joules that are not named would be those of the device's sheet.
 std::string Sheet(int watts, int limit, int price) {
   return fmt::format(
-      "hardware_spec {{ energy {{ idle_watts: {} base_watts: {} limit_watts: {} source: 'test' }} "
+      "hardware_spec {{ energy {{ idle_watts: {} base_watts: {} limit_watts: {} source: 'test' "
+      "joules_per_flop: 0 joules_per_byte: 0 joules_per_activation_byte: 0 "
+      "joules_per_routed_byte: 0 joules_per_link_byte: 0 }} "
       "price {{ usd_per_hour: {} date: '2026-11' source: 'test' }} }}",
       watts, watts, limit, price);
 }

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <deque>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "core/input_error.h"
 #include "run/judge/host_messages.h"
+#include "run/judge/judged_traits.h"
 
 namespace twin::run {
 namespace {
@@ -57,8 +60,8 @@ TEST(MessageTest, RefusesCallsAndTraitsOfNoKind) {
   MessageWriter bad;
   PutTraits(bad, traits);
   MessageReader bad_reader(bad.bytes());
-  TraitNames names;
-  EXPECT_THROW(GetTraits(bad_reader, names), BadMessage);
+  std::deque<std::string> texts;
+  EXPECT_THROW(GetTraits(bad_reader, texts), BadMessage);
 }
 
 TEST(MessageTest, TraitsKeepWhatTheJudgeFollowsAndNoOtherOnesPass) {
@@ -71,11 +74,11 @@ TEST(MessageTest, TraitsKeepWhatTheJudgeFollowsAndNoOtherOnesPass) {
   MessageWriter writer;
   PutTraits(writer, traits);
   MessageReader reader(writer.bytes());
-  TraitNames names;
-  EXPECT_EQ(GetTraits(reader, names), traits);
+  std::deque<std::string> texts;
+  EXPECT_EQ(GetTraits(reader, texts), traits);
   traits.drafts_max = 2;
   MessageWriter other;
-  EXPECT_THROW(PutTraits(other, traits), std::runtime_error);
+  EXPECT_THROW(PutTraits(other, traits), InputError);
 }
 
 class PipeTest : public ::testing::Test {

@@ -172,7 +172,7 @@ TEST(ResolveForThisMachineTest, CountsCompressedVectors) {
   const ExperimentConfig real = ResolveForThisMachine(
       WithModel("layered-deepseek-v3", "kv_bytes_override: 1000000", "vllm_v1 {}"),
       100 * kMegabyte);
-  EXPECT_EQ(real.system.memory.blocks_override, 1'000'000 / (16 * 3 * 32 * 2));
+  EXPECT_EQ(real.system.memory.blocks_override, 1'000'000 / (64 * 3 * 32 * 2));
 }
 
 TEST(ResolveForThisMachineTest, RefusesStatesWithWhatBeginsInTheMiddle) {
