@@ -79,7 +79,7 @@ class Hostile final : public twin::Policy {
         argument_(given.Integer("argument", 0)),
         traits_(inner_.traits()) {
     if (does_ == "changes its traits") {
-      traits_.sequences_per_step_max = 1 + static_cast<int>(std::random_device()() % 200);
+      traits_.sequences_per_step_max = 1 + static_cast<int>(std::random_device()() % 100);
     }
     if (does_ == "calls when it is loaded") (void)syscall(call_, 0, argument_, 0, 0, 0, 0);
   }
