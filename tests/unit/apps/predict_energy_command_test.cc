@@ -26,6 +26,13 @@ class PredictEnergyCommandTest : public testing::ExperimentFolderTest {
  protected:
   CommandOutcome Predict(const std::string& rows, const std::string& energy) {
     Write("in.csv", kHeader + rows);
+    // What is not named would be the data sheet's.
+    std::string joules = energy;
+    for (const std::string name :
+         {"joules_per_flop", "joules_per_byte", "joules_per_activation_byte",
+          "joules_per_routed_byte", "joules_per_link_byte"}) {
+      if (energy.find(name + ":") == std::string::npos) joules += " " + name + ": 0";
+    }
     return Run({"predict", "energy", "--in", "in.csv", "--out", "out.csv", "--set",
                 "cost=constant { host_s: 0 step_s: 0.01 }", "--set",
                 "system.boundary={ request_s { mean_s: 0 } response_s { mean_s: 0 } "
@@ -33,7 +40,7 @@ class PredictEnergyCommandTest : public testing::ExperimentFolderTest {
                 "--set",
                 "system.hardware_spec.energy={ base_watts: 200 limit_watts: 700 source: "
                 "\"by hand\" " +
-                    energy + " }"});
+                    joules + " }"});
   }
 
   std::vector<std::map<std::string, std::string>> Told() {
