@@ -299,8 +299,8 @@ INSTANTIATE_TEST_SUITE_P(
                    {"--model", "llama-3.1-8b", "--hardware", "h100", "--server", "TGI 3.3.7",
                     "--rate", "10", "--max-batch-size", "4"},
                    "--max-batch-size: no flag of TGI 3.3.7; allowed: --num-shard, --quantize, "
-                   "--cuda-memory-fraction, --max-batch-prefill-tokens, --max-total-tokens, "
-                   "--max-batch-total-tokens, --waiting-served-ratio, --max-concurrent-requests"},
+                   "--kv-cache-dtype, --cuda-memory-fraction, --max-batch-prefill-tokens, "
+                   "--max-total-tokens, --max-batch-total-tokens, --max-concurrent-requests"},
         BadOptions{"CopiesOfAMixture",
                    {"--model", "deepseek-v3", "--hardware", "h200", "--tp", "8", "--rate", "1",
                     "--data-parallel-size", "2"},
