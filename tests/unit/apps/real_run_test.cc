@@ -118,9 +118,11 @@ TEST_F(RealRunTest, ModelsWhoseLayersDifferServeAndReplayDecisionsTheSame) {
         shape, text.find("  hardware") - shape,
         "  model: '" + std::string(TWIN_SOURCE_DIR) + "/tests/golden/models/" + name + "'\n");
     Write("real.textproto", text);
-    // Twelve blocks are too few for eight requests: some are computed again.
+    // Twelve blocks of 16 tokens are too few for eight requests: some are computed again. Blocks of
+    // latent vectors have 64 otherwise.
     const json summary =
-        RunReal("run", {"system.memory.blocks_override=12", "world.real.dummy_weights=false",
+        RunReal("run", {"system.memory.blocks_override=12", "system.memory.block_size=16",
+                        "world.real.dummy_weights=false",
                         "policy.vllm_v1.scheduler_reserve_full_isl=false"});
     EXPECT_EQ(summary["completed"], 20);
     EXPECT_GT(summary["preemptions"], 0);
