@@ -104,7 +104,7 @@ NOT_RUN = {
     },
 }
 
-# What is run in place of a command that takes long, or that writes into the source tree.
+# Commands that are run in place of one that takes long, or that writes into the source tree.
 JUDGED = "--seed 7 --cells 1 --rounds 2 --rounds-max 2 --hostile 20"
 SEARCHED = "--doublings 0 --replications 5"
 SMALLER = {

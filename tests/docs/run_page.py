@@ -34,7 +34,7 @@ PROGRAM = re.compile(
     rf"(?:[A-Z_]+=\S+ )*(?:(?:\S+/)?twinserve|python3?|build/\S+|pip3?|c?make|ctest|curl|git|mpirun"
     rf"|\./(?:test|quickstart)|{FILE}|(?:tests|apps)/[\w./-]+)(?= +[^\s|])")
 NAME = re.compile(r"twinserve(?: [a-z]+)+")
-# What may be missing on a machine.
+# Programs that may be missing on a machine.
 NEEDS_PYTHON = re.compile(r"(?:[A-Z_]+=\S+ )*(?:build/venv/bin/python|plots/|python )")
 
 

@@ -26,7 +26,7 @@ class PredictEnergyCommandTest : public testing::ExperimentFolderTest {
  protected:
   CommandOutcome Predict(const std::string& rows, const std::string& energy) {
     Write("in.csv", kHeader + rows);
-    // What is not named would be the data sheet's.
+    // Joules that are not named would be the data sheet's.
     std::string joules = energy;
     for (const std::string name :
          {"joules_per_flop", "joules_per_byte", "joules_per_activation_byte",

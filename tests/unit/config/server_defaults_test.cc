@@ -1,4 +1,4 @@
-// What servers decide unasked, by release and kind of layer.
+// Decisions that servers make unasked, by release and kind of layer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What comes from a policy's process: any bytes, and any calls. Whatever they are, the judge's
+// Bytes and calls from a policy's process may be any. Whatever they are, the judge's
 // engine goes on, or the policy is refused; nothing aborts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

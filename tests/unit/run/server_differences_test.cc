@@ -1,4 +1,4 @@
-// What a server does and the simulation does not is said in one line, where it matters.
+// Mechanisms of a server that are not simulated are named in one line, where they matter.
 #include "run/server_differences.h"
 
 #include <gmock/gmock.h>

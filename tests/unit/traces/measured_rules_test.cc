@@ -1,4 +1,4 @@
-// What can have happened: the same answers in every format of a measured run.
+// Rules for answers that can have happened, the same in every format of a measured run.
 #include "traces/measured_rules.h"
 
 #include <fmt/format.h>
