@@ -152,10 +152,13 @@ TEST(ModelConfigTest, EachFamilyOfMixturesNormalisesTheWeightsOfExpertsInItsWay)
   EXPECT_FALSE(ParseWith(json::parse(testing::kMixtralConfig),
                          {{"model_type", "llama"}, {"num_local_experts", nullptr}})
                    .normalises_expert_weights);
-  for (const char* const type : {"qwen2_moe", "qwen3_moe"}) {
-    EXPECT_FALSE(ParseWith(qwen, {{"model_type", type}}).normalises_expert_weights);
-    EXPECT_TRUE(ParseWith(qwen, {{"model_type", type}, {"norm_topk_prob", true}})
-                    .normalises_expert_weights);
+  // Qwen3's mixtures have no shared expert.
+  json qwen3 = qwen;
+  qwen3["model_type"] = "qwen3_moe";
+  qwen3.erase("shared_expert_intermediate_size");
+  for (const json& mixture : {qwen, qwen3}) {
+    EXPECT_FALSE(Parse(mixture).normalises_expert_weights);
+    EXPECT_TRUE(ParseWith(mixture, {{"norm_topk_prob", true}}).normalises_expert_weights);
   }
   EXPECT_EQ(Parse(qwen).shape.moe.shared_intermediate, 20);
 }
