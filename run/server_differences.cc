@@ -9,6 +9,7 @@
 #include "config/servers/layer_defaults.h"
 #include "config/servers/servers.h"
 #include "core/arrival_source.h"
+#include "traces/answered_at_once.h"
 #include "traces/trace_statistics.h"
 #include "traces/workload.h"
 
@@ -16,21 +17,14 @@ namespace twin::run {
 namespace {
 
 // Share of the prompt tokens of the first requests that repeat the start of an earlier prompt.
-// Answers to turns of conversations are taken as given at once.
 double SharedTokens(const ExperimentConfig& config) {
   constexpr std::int64_t kRequests = 2000;
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
   TraceStatistics statistics;
-  while (statistics.requests() < kRequests) {
-    const TracedRequest* const next = source->Peek();
-    if (next == nullptr) break;
-    statistics.Add(*next);
-    const TimePoint arrival = next->arrival;
-    const std::int32_t output = next->output_tokens;
-    const auto id = static_cast<RequestId>(statistics.requests() - 1);
-    source->Take();
-    if (source->reacts()) source->OnDone(id, arrival, output);
-  }
+  VisitAnsweredAtOnce(*source, [&](const TracedRequest& request) {
+    statistics.Add(request);
+    return statistics.requests() < kRequests;
+  });
   return statistics.hit_token_share();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "traces/answered_at_once.h"
+
 namespace twin::run {
 namespace {
 
@@ -17,19 +19,15 @@ LongestRequest LongestRequestOf(WorkloadConfig workload, std::uint64_t seed) {
   LongestRequest longest;
   TimePoint first{};
   TimePoint last{};
-  while (const TracedRequest* next = source->Peek()) {
-    const TimePoint arrival = next->arrival;
-    const std::int32_t output = next->output_tokens;
-    longest.lengths.push_back(std::int64_t{next->prompt_tokens} + next->max_output_tokens);
+  VisitAnsweredAtOnce(*source, [&](const TracedRequest& request) {
+    longest.lengths.push_back(std::int64_t{request.prompt_tokens} + request.max_output_tokens);
     longest.tokens = std::max(longest.tokens, longest.lengths.back());
-    longest.mean_prompt_tokens += next->prompt_tokens;
-    longest.mean_output_tokens += output;
-    source->Take();
-    if (longest.requests == 0) first = arrival;
-    last = arrival;
-    const auto id = static_cast<RequestId>(longest.requests++);
-    if (source->reacts()) source->OnDone(id, arrival, output);
-  }
+    longest.mean_prompt_tokens += request.prompt_tokens;
+    longest.mean_output_tokens += request.output_tokens;
+    if (longest.requests++ == 0) first = request.arrival;
+    last = request.arrival;
+    return true;
+  });
   const double requests = static_cast<double>(std::max<std::int64_t>(longest.requests, 1));
   longest.mean_prompt_tokens /= requests;
   longest.mean_output_tokens /= requests;

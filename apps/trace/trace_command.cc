@@ -20,6 +20,7 @@
 #include "core/input_error.h"
 #include "core/printable.h"
 #include "run/served_run.h"
+#include "traces/answered_at_once.h"
 #include "traces/trace_format.h"
 #include "traces/trace_statistics.h"
 #include "traces/trace_writer.h"
@@ -320,23 +321,19 @@ DrawnWorkload Workload(const GenerateFlags& flags) {
   return {experiment.workload, experiment.seed};
 }
 
-// Writes the requests as they come if each one ends the moment it arrives. A request that waits for
-// an end (a session's next turn, a user of a closed loop) then comes a think time later.
+// Writes the requests as they come if each one is answered at once.
 void RunGenerate(const GenerateFlags& flags) {
   const DrawnWorkload workload = Workload(flags);
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(workload.config, workload.seed);
   TraceWriter writer(flags.out, /*has_arrivals=*/true);
   {
     Progress progress("requests drawn", static_cast<std::uint64_t>(workload.config.requests));
-    std::uint32_t id = 0;
-    while (const TracedRequest* request = source->Peek()) {
-      const TimePoint arrival = request->arrival;
-      const std::int32_t answer_tokens = request->output_tokens;
-      writer.Write(*request);
-      source->Take();
-      source->OnDone(RequestId{id++}, arrival, answer_tokens);
-      progress.Show(id);
-    }
+    std::uint64_t drawn = 0;
+    VisitAnsweredAtOnce(*source, [&](const TracedRequest& request) {
+      writer.Write(request);
+      progress.Show(++drawn);
+      return true;
+    });
   }
   writer.Commit();
 }

@@ -24,6 +24,7 @@
 #include <system_error>
 #include <utility>
 
+#include "run/judge/control_message.h"
 #include "run/judge/message_pipe.h"
 
 namespace twin::run {
@@ -220,24 +221,10 @@ bool SendWith(int socket, std::span<const std::byte> bytes, std::span<const int>
 // The process here that sent the next message, if this is of the kind; 0 if not.
 pid_t SenderOf(int socket, SandboxMessage kind) {
   SandboxMessage got{};
-  iovec part{&got, sizeof got};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> space{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  ssize_t bytes = 0;
-  while ((bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (bytes != sizeof got || got != kind || header == nullptr ||
-      header->cmsg_type != SCM_CREDENTIALS) {
-    return 0;
-  }
-  ucred sender{};
-  std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
-  return sender.pid;
+  const ControlMessage message =
+      ReceiveControlMessage(socket, std::as_writable_bytes(std::span(&got, 1)));
+  if (message.bytes != sizeof got || got != kind || message.type != SCM_CREDENTIALS) return 0;
+  return message.Get<ucred>().pid;
 }
 
 }  // namespace

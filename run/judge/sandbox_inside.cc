@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+
+#include "run/judge/control_message.h"
 
 namespace twin::run {
 namespace {
@@ -64,22 +65,11 @@ void DropCapabilities() {
 bool SandboxControl::Receive() {
   constexpr std::size_t kBytesMax = 1 << 18;
   message_.resize(kBytesMax);
-  iovec part{message_.data(), message_.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> space{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  ssize_t bytes = 0;
-  while ((bytes = recvmsg(socket_, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
-  if (bytes <= 0) return false;
-  message_.resize(static_cast<std::size_t>(bytes));
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-    std::array<int, 2> descriptors{};
-    std::memcpy(descriptors.data(), CMSG_DATA(header), sizeof descriptors);
+  const ControlMessage message = ReceiveControlMessage(socket_, message_);
+  if (message.bytes <= 0) return false;
+  message_.resize(static_cast<std::size_t>(message.bytes));
+  if (message.type == SCM_RIGHTS) {
+    const auto descriptors = message.Get<std::array<int, 2>>();
     in_ = descriptors[0];
     out_ = descriptors[1];
   }
