@@ -52,6 +52,7 @@ struct StudyConfig {
   std::vector<std::string> set;     // changes to every experiment (override.h)
   std::vector<std::uint32_t> runs;  // points that keep run directories
   std::vector<DerivedConfig> derived;
+  std::vector<std::string> primary;  // metrics whose comparisons decide together; empty: main ones
 
   std::string source;            // the file, for errors
   std::filesystem::path folder;  // where relative paths start; not part of the file

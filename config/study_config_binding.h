@@ -51,6 +51,7 @@ void Bind(Archive& fields, StudyConfig& config) {
   fields.Values("set", config.set);
   fields.Values("runs", config.runs);
   fields.List("derived", config.derived);
+  fields.Values("primary", config.primary);
 }
 
 }  // namespace twin

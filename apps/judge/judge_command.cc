@@ -33,6 +33,10 @@ constexpr std::size_t kQuickCells = 3;
 constexpr double kQuickLoadMin = 1.5;
 // Time of planning that a policy in C++ may take in 99 % of its steps; one in Python: JudgeOptions.
 constexpr double kLibraryPlanningUs = 50;
+// On experiments, rounds go on until so many pairs are made, and so many while a comparison is
+// undecided.
+constexpr std::int32_t kFewPairs = 20;
+constexpr std::int32_t kManyPairs = 60;
 // Schedulers of engines take about a millisecond a step.
 constexpr double kEngineBudgetSeconds = 600;
 constexpr std::int32_t kEngineHostileWorlds = 200;
@@ -108,7 +112,6 @@ std::filesystem::path FolderOf(const std::string& set) {
 }
 
 std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint64_t seed) {
-  constexpr std::int32_t kCells = 2;
   std::vector<run::JudgedCell> cells;
   if (!arguments.experiments.empty()) {
     for (const std::string& asked : arguments.experiments) {
@@ -121,8 +124,10 @@ std::vector<run::JudgedCell> CellsOf(const JudgeArguments& arguments, std::uint6
     cells.erase(cells.begin() + static_cast<std::ptrdiff_t>(std::min(cells.size(), kQuickCells)),
                 cells.end());
   } else {
-    cells = DrawCells(ReadJudgedSet(FolderOf(arguments.set)),
-                      static_cast<std::size_t>(arguments.cells.value_or(kCells)), 0, seed);
+    cells = ReadJudgedSet(FolderOf(arguments.set));
+    if (arguments.cells) {
+      cells = DrawCells(cells, static_cast<std::size_t>(*arguments.cells), 0, seed);
+    }
   }
   for (run::JudgedCell& cell : cells) {
     cell.experiment.Change(arguments.assignments, std::filesystem::current_path());
@@ -138,8 +143,13 @@ struct Extent {
 };
 
 Extent ExtentOf(const JudgeArguments& arguments) {
-  constexpr Extent kFull{.rounds = 4, .rounds_max = 6, .hostile_worlds = 1000};
-  Extent extent = kFull;
+  Extent extent{.rounds = 2, .rounds_max = 2, .hostile_worlds = 1000};
+  if (!arguments.experiments.empty()) {
+    // As many pairs as on a set, which has more cells.
+    const auto cells = static_cast<std::int32_t>(arguments.experiments.size());
+    extent.rounds = std::max(2, kFewPairs / cells);
+    extent.rounds_max = std::max(2, kManyPairs / cells);
+  }
   if (!arguments.engine.empty()) extent.hostile_worlds = kEngineHostileWorlds;
   if (arguments.quick) {
     extent = {.rounds = arguments.experiments.empty() ? 1 : 3};  // and no more
@@ -286,16 +296,19 @@ void AddScoringOptions(CommandParser command, JudgeArguments& arguments) {
   CommandOption cells =
       command
           .AddOption("--cells", arguments.cells,
-                     "Pairs of system and load for each workload, of 6 (default: 2)")
+                     "Pairs of system and load for each workload, drawn from 6; what is left out "
+                     "makes the interval wider (default: all 6)")
           .InRange(1, 6);
   command
-      .AddOption("--rounds", arguments.rounds,
-                 "Pairs of runs for each of them (default: 4; with --quick 1, or 3 of each "
-                 "--experiment)")
+      .AddOption(
+          "--rounds", arguments.rounds,
+          "Pairs of runs for each of them (default: 2; of each --experiment 20; with --quick "
+          "1 or 3)")
       .InRange(1, 1000);
   command
       .AddOption("--rounds-max", arguments.rounds_max,
-                 "The same while a comparison is undecided (default: 6; with --quick as --rounds)")
+                 "The same while a comparison is undecided (default: as --rounds; with "
+                 "--experiment as many as make 60 pairs)")
       .InRange(1, 1000);
   command.AddOption("--confidence", arguments.confidence, "Of \"better\" (default: 0.97)")
       .InRange(0.5, 0.9999);

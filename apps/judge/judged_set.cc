@@ -102,10 +102,12 @@ std::vector<run::JudgedCell> DrawCells(const std::vector<run::JudgedCell>& cells
   Random random(seed, "judged cells");
   std::vector<run::JudgedCell> drawn;
   for (auto& [workload, choices] : by_workload) {
+    const std::size_t count = choices.size();
     for (std::size_t i = 0; i < per_workload && !choices.empty(); ++i) {
       const auto last = static_cast<std::int64_t>(choices.size()) - 1;
       const auto chosen = choices.begin() + random.UniformInt(0, last);
       drawn.push_back(**chosen);
+      drawn.back().of_cells = count;
       choices.erase(chosen);
     }
   }

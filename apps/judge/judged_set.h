@@ -20,7 +20,7 @@ inline constexpr double kJudgedLoads[] = {0.6, 1.1, 1.5};
 std::vector<run::JudgedCell> ReadJudgedSet(const std::filesystem::path& folder);
 
 // `per_workload` cells of each workload, drawn from the seed; all if there are no more.
-// `loads_min`: only loads from there.
+// `load_min`: only loads from there.
 std::vector<run::JudgedCell> DrawCells(const std::vector<run::JudgedCell>& cells,
                                        std::size_t per_workload, double load_min,
                                        std::uint64_t seed);

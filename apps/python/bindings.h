@@ -20,6 +20,9 @@ void BindPredictions(nanobind::module_& module);
 // run, replay and NativeRun. `policy_error` is twinserve.PolicyError.
 void BindRuns(nanobind::module_& module, nanobind::object policy_error);
 
+// metric_interval and paired_difference.
+void BindStatistics(nanobind::module_& module);
+
 // sweep and capacity.
 void BindStudies(nanobind::module_& module);
 

@@ -56,6 +56,7 @@ NB_MODULE(_native, module) {
   twin::python::BindCommandLine(module);
   twin::python::BindPolicy(module);
   twin::python::BindRuns(module, policy_error);
+  twin::python::BindStatistics(module);
   twin::python::BindStudies(module);
   twin::python::BindSweeps(module);
   twin::python::BindTraces(module);

@@ -24,6 +24,9 @@ constexpr const char* kDigits = "0123456789";
 constexpr std::string_view kReserved[] = {"base", "point",  "replication", "seed",
                                           "n",    "errors", "error",       "saturated"};
 
+// Of the columns of summary.csv that describe a metric.
+constexpr std::string_view kEndings[] = {"_low", "_high", "_n", "_runs_wanted"};
+
 std::vector<std::string> AxesOf(const StudyConfig& study) {
   std::vector<std::string> paths;
   for (const AxisConfig& axis : study.axes) {
@@ -37,12 +40,12 @@ std::vector<std::string> AxesOf(const StudyConfig& study) {
 bool IsColumnOf(std::string_view name, std::string_view metric) {
   if (!name.starts_with(metric)) return false;
   const std::string_view rest = name.substr(metric.size());
-  return rest.empty() || rest == "_low" || rest == "_high" || rest == "_n";
+  return rest.empty() || std::ranges::count(kEndings, rest) > 0;
 }
 
 bool IsTaken(const std::string& name, std::span<const std::string> earlier) {
   if (std::ranges::count(kReserved, std::string_view(name)) > 0 || IsRowMetric(name)) return true;
-  for (const std::string_view ending : {"_low", "_high", "_n"}) {
+  for (const std::string_view ending : kEndings) {
     if (name.ends_with(ending) && IsRowMetric(name.substr(0, name.size() - ending.size())))
       return true;
   }

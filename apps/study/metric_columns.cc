@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/input_error.h"
+#include "core/nearest_names.h"
 #include "run/record/metric_catalog.h"
 
 namespace twin::run {
@@ -50,6 +52,23 @@ std::span<const std::string_view> StudyMetrics() {
 
 bool IsRowMetric(std::string_view name) {
   return FindMetric(name).has_value() || std::ranges::count(StudyMetrics(), name) > 0;
+}
+
+std::vector<std::string> KnownMetrics(const StudyConfig& study, std::span<const std::string> asked,
+                                      const std::string& field) {
+  std::vector<std::string> keys;
+  std::vector<std::string_view> known;
+  for (const Metric& metric : MetricCatalog()) known.push_back(metric.name);
+  for (const DerivedConfig& derived : study.derived) known.push_back(derived.name);
+  for (const std::string& name : asked) {
+    keys.push_back(MetricKey(name));
+    const bool has = (IsRowMetric(keys.back()) && !IsTextMetric(keys.back())) ||
+                     std::ranges::find(known, keys.back()) != known.end();
+    if (has) continue;
+    throw InputError(InputError::Kind::kUsage, field + " " + name,
+                     "no run has it as a number; nearest: " + NearestNames(name, known));
+  }
+  return keys;
 }
 
 bool IsTextMetric(std::string_view name) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/study/derived_columns.h"
+#include "apps/study/metric_columns.h"
 #include "apps/study/study_sample.h"
 #include "core/check.h"
 #include "core/hash.h"
@@ -38,6 +39,9 @@ std::string Located(const StudyConfig& study, const std::string& file) {
   return (study.folder / file).lexically_normal().string();
 }
 
+constexpr std::string_view kPrimaryMetrics[] = {"mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms",
+                                                "mean_e2el_ms", "output_throughput"};
+
 }  // namespace
 
 std::string Study::Track::Value(double number) const {
@@ -65,6 +69,10 @@ Study::Study(StudyConfig config, std::span<const std::string> overrides)
   }
   CountPoints();
   DerivedColumns::Check(config_);
+  for (const std::string& metric :
+       KnownMetrics(config_, config_.primary, config_.source + ": primary"))
+    primary_.insert(metric);
+  if (primary_.empty()) primary_.insert(std::begin(kPrimaryMetrics), std::end(kPrimaryMetrics));
   SetHash();
 }
 
@@ -152,9 +160,11 @@ void Study::CountPoints() {
 
 void Study::SetHash() {
   StudyConfig shown = config_;
-  // Left out, as they change no run: which runs keep directories, and derived columns.
+  // Left out, as they change no run: which runs keep directories, derived columns, and primary
+  // metrics.
   shown.runs.clear();
   shown.derived.clear();
+  shown.primary.clear();
   shown.set = changes_;
   std::uint64_t hash = HashText(WriteStudy(shown));
   std::vector<std::string> varied;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,6 +69,11 @@ class Study {
   // the policy files of the points.
   [[nodiscard]] std::function<int()> Fork() const;
 
+  // Whether the study is about the metric (StudyConfig::primary, or the main ones).
+  [[nodiscard]] bool IsPrimary(const std::string& metric) const {
+    return primary_.contains(metric);
+  }
+
   // Whether the point's runs keep run directories.
   [[nodiscard]] bool KeepsRuns(std::size_t point) const;
 
@@ -109,6 +115,7 @@ class Study {
   std::size_t combinations_ = 1;
   std::size_t points_ = 0;
   std::uint64_t first_seed_ = 0;
+  std::set<std::string> primary_;
   std::string hash_;
 };
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <system_error>
 
+#include "apps/study/study_differences.h"
 #include "apps/study/study_document.h"
 #include "apps/study/study_summary.h"
 #include "core/csv.h"

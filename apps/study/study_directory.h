@@ -43,7 +43,7 @@ class TimingFile {
 //   study.json    the resolved study with its hash and the builds that made the rows
 //   results.csv   one row per run (results_file.h)
 //   summary.csv   one row per point (study_summary.h)
-//   differences.csv   with several bases: each one against the first (study_summary.h)
+//   differences.csv   with several bases: each one against the first (study_differences.h)
 //   timing.csv    wall time per run, in the order in which they finished
 //   runs/         run directories of the points that keep them, POINT_REPLICATION
 //

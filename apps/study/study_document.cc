@@ -116,7 +116,8 @@ std::string StudyJson(const Study& study, const std::vector<StudyBuild>& earlier
             {"warmup", kWarmups.at(static_cast<std::size_t>(config.warmup))},
             {"set", study.changes()},
             {"runs", config.runs},
-            {"derived", std::move(derived)}};
+            {"derived", std::move(derived)},
+            {"primary", config.primary}};
   return json.dump(2) + "\n";
 }
 

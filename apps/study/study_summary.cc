@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,7 +13,9 @@
 #include "core/files/csv.h"
 #include "core/files/output_file.h"
 #include "core/number_text.h"
+#include "core/statistics.h"
 #include "run/many/output_statistics.h"
+#include "run/many/runs_wanted.h"
 
 namespace twin::run {
 namespace {
@@ -30,6 +32,7 @@ class PointSummary {
     }
     values_.resize(metrics_.size());
     has_own_n_.resize(metrics_.size());
+    lacks_runs_.resize(metrics_.size());
   }
 
   [[nodiscard]] std::string Header(const std::vector<std::string>& header) const {
@@ -40,6 +43,7 @@ class PointSummary {
       const std::string& name = metrics_[i].second;
       cells.insert(cells.end(), {name, name + "_low", name + "_high"});
       if (has_own_n_[i]) cells.push_back(name + "_n");
+      if (lacks_runs_[i]) cells.push_back(name + "_runs_wanted");
     }
     return CsvRow(cells);
   }
@@ -66,13 +70,14 @@ class PointSummary {
     }
   }
 
-  // Notes which metrics have fewer values than the point has runs, and starts the next point. For a
-  // first pass: these metrics get a column of their own for n.
+  // Notes which metrics have fewer values than the point has runs, and which want more runs than it
+  // has, and starts the next point. For a first pass: these metrics get columns of their own.
   void CountValues() {
     for (std::size_t i = 0; i < metrics_.size(); ++i) {
       if (!values_[i].empty() && values_[i].size() != n_) has_own_n_[i] = true;
-      values_[i].clear();
+      if (Wanted(i) > 0) lacks_runs_[i] = true;
     }
+    for (std::vector<double>& values : values_) values.clear();
     first_.clear();
     saturated_.clear();
     n_ = 0;
@@ -87,68 +92,48 @@ class PointSummary {
                  {std::to_string(std::exchange(n_, 0)), std::to_string(std::exchange(errors_, 0)),
                   std::exchange(saturated_, "")});
     for (std::size_t i = 0; i < metrics_.size(); ++i) {
-      std::vector<double>& values = values_[i];
+      const std::vector<double>& values = values_[i];
+      const std::size_t wanted = Wanted(i);
       if (values.empty()) {
         cells.insert(cells.end(), {"", "", ""});
+      } else if (wanted > 0) {
+        cells.insert(cells.end(), {NumberCell(Mean(values)), "", ""});
       } else {
-        const Interval mean = MeanInterval(values, kStudyLevel);
+        const Interval mean = MeanInterval(values, kStudyLevel, RangeOf(metrics_[i].second));
         cells.insert(cells.end(),
                      {NumberCell(mean.value), NumberCell(mean.low), NumberCell(mean.high)});
       }
       if (has_own_n_[i]) cells.push_back(std::to_string(values.size()));
-      values.clear();
+      if (lacks_runs_[i]) cells.push_back(wanted > 0 ? std::to_string(wanted) : "");
     }
+    for (std::vector<double>& values : values_) values.clear();
     return CsvRow(cells);
   }
 
  private:
+  // The runs that an interval of a metric wants; 0 if there are enough, or there is no value.
+  [[nodiscard]] std::size_t Wanted(std::size_t metric) const {
+    if (values_[metric].empty()) return 0;
+    return RunsWanted(metrics_[metric].second, [this](const std::string& name) {
+      const auto found =
+          std::ranges::find(metrics_, name, &std::pair<std::size_t, std::string>::second);
+      const auto at = static_cast<std::size_t>(found - metrics_.begin());
+      return found == metrics_.end() ? std::span<const double>()
+                                     : std::span<const double>(values_[at]);
+    });
+  }
+
   const std::size_t lead_;  // columns up to the axes
   std::optional<std::size_t> saturated_column_;
   std::vector<std::pair<std::size_t, std::string>> metrics_;  // column, name
   std::vector<std::string> first_;
   std::vector<std::vector<double>> values_;  // by metric
   std::vector<bool> has_own_n_;              // likewise
+  std::vector<bool> lacks_runs_;             // likewise
   std::string saturated_;
   std::size_t n_ = 0;
   std::size_t errors_ = 0;
 };
-
-constexpr std::size_t kNoPoint = ~std::size_t{0};
-
-// The rows of a finished results.csv, a point at a time.
-class PointReader {
- public:
-  explicit PointReader(const std::filesystem::path& results) : table_(results.string()) { Next(); }
-
-  [[nodiscard]] const std::vector<std::string>& header() const { return table_.columns(); }
-
-  // The rows of the point without errors, by replication; points before it are passed over.
-  std::map<std::string, std::vector<std::string>> Take(std::size_t point,
-                                                       std::size_t replication_column) {
-    while (point_ < point) Next();
-    std::map<std::string, std::vector<std::string>> rows;
-    for (; point_ == point; Next()) {
-      const std::vector<std::string_view>& cells = table_.cells();
-      if (cells.back().empty())
-        rows[std::string(cells[replication_column])].assign(cells.begin(), cells.end());
-    }
-    return rows;
-  }
-
- private:
-  void Next() {
-    point_ = table_.Next() ? NumberFrom<std::size_t>(table_.cells().front()).value_or(kNoPoint)
-                           : kNoPoint;
-  }
-
-  CsvTable table_;
-  std::size_t point_ = kNoPoint;
-};
-
-void AddInterval(const Interval& interval, std::vector<std::string>& cells) {
-  for (const double value : {interval.value, interval.low, interval.high})
-    cells.push_back(std::isfinite(value) ? ShortestText(value) : "");
-}
 
 }  // namespace
 
@@ -169,52 +154,6 @@ void WriteStudySummary(const std::filesystem::path& results, const Study& study,
     point.Add(table.cells());
   }
   file.Write(point.Take());
-  file.Commit();
-}
-
-void WriteStudyDifferences(const std::filesystem::path& results, const Study& study,
-                           const std::filesystem::path& out) {
-  const std::size_t bases = study.config().bases.size();
-  const std::size_t combinations = study.combinations();
-  const double level = 1 - (1 - kStudyLevel) / static_cast<double>(bases - 1);
-  const std::size_t lead = 1 + study.columns().size();
-  OutputFile file(out);
-  std::vector<std::string> header = {"point", "baseline"};
-  header.insert(header.end(), study.columns().begin(), study.columns().end());
-  header.insert(header.end(), {"metric", "n", "difference", "difference_low", "difference_high",
-                               "ratio", "ratio_low", "ratio_high", "correlation"});
-  file.Write(CsvRow(header));
-  PointReader points(results);
-  std::optional<PointReader> baseline;
-  for (std::size_t point = combinations; point < study.points(); ++point) {
-    const std::size_t same = point % combinations;
-    if (same == 0) baseline.emplace(results);
-    const auto rows = points.Take(point, lead);
-    const auto others = baseline->Take(same, lead);
-    for (std::size_t column = lead + 2; column + 1 < points.header().size(); ++column) {
-      if (IsTextMetric(points.header()[column])) continue;
-      std::vector<double> values;
-      std::vector<double> other_values;
-      for (const auto& [replication, cells] : rows) {
-        const auto other = others.find(replication);
-        if (other == others.end()) continue;
-        const auto value = NumberFrom<double>(cells[column]);
-        const auto other_value = NumberFrom<double>(other->second[column]);
-        if (!value || !other_value) continue;
-        values.push_back(*value);
-        other_values.push_back(*other_value);
-      }
-      if (values.empty() || values == other_values) continue;
-      const PairedComparison paired = ComparePaired(values, other_values, level);
-      std::vector<std::string> cells = {std::to_string(point), std::to_string(same)};
-      for (std::string& value : study.ValuesOf(point)) cells.push_back(std::move(value));
-      cells.insert(cells.end(), {points.header()[column], std::to_string(values.size())});
-      AddInterval(paired.difference, cells);
-      AddInterval(paired.ratio, cells);
-      cells.push_back(std::isfinite(paired.correlation) ? ShortestText(paired.correlation) : "");
-      file.Write(CsvRow(cells));
-    }
-  }
   file.Commit();
 }
 

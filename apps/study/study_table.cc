@@ -15,8 +15,6 @@
 
 #include "apps/study/metric_columns.h"
 #include "core/files/csv.h"
-#include "core/input_error.h"
-#include "core/nearest_names.h"
 #include "core/number_text.h"
 #include "run/record/metric_catalog.h"
 
@@ -56,6 +54,11 @@ std::vector<std::string> MetricsOf(const CsvTable& table) {
   return metrics;
 }
 
+std::size_t RunsWantedOf(const CsvTable& table, const std::string& metric) {
+  const std::string column = metric + "_runs_wanted";
+  return table.Has(column) ? NumberFrom<std::size_t>(table.Text(column)).value_or(0) : 0;
+}
+
 StudyPoints ReadPoints(const Study& study, const std::filesystem::path& summary) {
   std::vector<std::string_view> required = {"point", "n", "errors", "saturated"};
   required.insert(required.end(), study.columns().begin(), study.columns().end());
@@ -70,9 +73,9 @@ StudyPoints ReadPoints(const Study& study, const std::filesystem::path& summary)
     point.errors = table.Text("errors");
     point.saturated = table.Text("saturated");
     for (const std::string& metric : found.metrics) {
-      point.estimates.push_back({NumberOrNothing(table.Text(metric)),
-                                 NumberOrNothing(table.Text(metric + "_low")),
-                                 NumberOrNothing(table.Text(metric + "_high"))});
+      point.estimates.push_back(
+          {NumberOrNothing(table.Text(metric)), NumberOrNothing(table.Text(metric + "_low")),
+           NumberOrNothing(table.Text(metric + "_high")), RunsWantedOf(table, metric)});
     }
   }
   return found;
@@ -137,19 +140,7 @@ Json SettingJson(const std::string& text) {
 
 std::vector<std::string> MetricsToShow(const Study& study, std::span<const std::string> asked) {
   if (asked.empty()) return {std::begin(kMainMetrics), std::end(kMainMetrics)};
-  std::vector<std::string> keys;
-  std::vector<std::string_view> known;
-  for (const Metric& metric : MetricCatalog()) known.push_back(metric.name);
-  for (const DerivedConfig& derived : study.config().derived) known.push_back(derived.name);
-  for (const std::string& name : asked) {
-    keys.push_back(MetricKey(name));
-    const bool has = (IsRowMetric(keys.back()) && !IsTextMetric(keys.back())) ||
-                     std::ranges::find(known, keys.back()) != known.end();
-    if (has) continue;
-    throw InputError(InputError::Kind::kUsage, "--metrics " + name,
-                     "no run has it as a number; nearest: " + NearestNames(name, known));
-  }
-  return keys;
+  return KnownMetrics(study.config(), asked, "--metrics");
 }
 
 Table StudyTable(const Study& study, const std::filesystem::path& summary,
@@ -182,6 +173,13 @@ Table StudyTable(const Study& study, const std::filesystem::path& summary,
   return table;
 }
 
+bool LacksRuns(const Table& table) {
+  return std::ranges::any_of(table.rows, [](const std::vector<TableCell>& row) {
+    return std::ranges::any_of(row,
+                               [](const TableCell& cell) { return cell.text.ends_with(" runs)"); });
+  });
+}
+
 void WriteStudyPoints(std::ostream& out, const Study& study, const std::filesystem::path& summary) {
   const StudyPoints found = ReadPoints(study, summary);
   Json json{{"points", Json::array()}};
@@ -192,8 +190,10 @@ void WriteStudyPoints(std::ostream& out, const Study& study, const std::filesyst
     Json metrics = Json::object();
     for (std::size_t metric = 0; metric < found.metrics.size(); ++metric) {
       const Estimate& one = point.estimates[metric];
-      metrics[found.metrics[metric]] = {
+      Json& shown = metrics[found.metrics[metric]];
+      shown = {
           {"mean", MeanJson(one.value)}, {"low", MeanJson(one.low)}, {"high", MeanJson(one.high)}};
+      if (one.runs_wanted > 0) shown["runs_wanted"] = one.runs_wanted;
     }
     json["points"].push_back(
         {{"point", SettingJson(point.number)},

@@ -23,8 +23,12 @@ std::vector<std::string> MetricsToShow(const Study& study, std::span<const std::
 Table StudyTable(const Study& study, const std::filesystem::path& summary,
                  std::span<const std::string> metrics);
 
+// Whether a cell of the table says how many runs an interval wants.
+bool LacksRuns(const Table& table);
+
 // The points as JSON: {"points": [{"point", "settings", "n", "errors", "saturated", "metrics":
 // {KEY: {"mean", "low", "high"}}}]}, with all metrics of summary.csv; null for undefined numbers.
+// "runs_wanted" follows where the runs are too few for an interval.
 void WriteStudyPoints(std::ostream& out, const Study& study, const std::filesystem::path& summary);
 
 }  // namespace twin::run

@@ -59,6 +59,12 @@ void PrintResult(const SweepArguments& arguments, const run::Study& study,
   const std::size_t rows = table.rows.size();
   if (format == TableFormat::kText && rows > kTextRowsMax) table.rows.resize(kTextRowsMax);
   WriteTable(std::cout, table, *format);
+  if (run::LacksRuns(table)) {
+    WriteRemark(std::cout,
+                "(20 runs): replications that an interval of the metric wants; as few as here can "
+                "miss the rare long waits (docs/studies.md).",
+                *format);
+  }
   if (table.rows.size() < rows) {
     std::cout << fmt::format("and {} more points: {}\n", rows - table.rows.size(), summary);
   }

@@ -62,6 +62,17 @@ PolicyFile WithSettings(PolicyFile file, const JudgedCell& cell) {
   return file;
 }
 
+// Workloads are the strata.
+std::vector<CellOrigin> OriginsOf(const std::vector<JudgedCell>& cells) {
+  std::map<std::string, std::size_t> strata;
+  std::vector<CellOrigin> origins;
+  for (const JudgedCell& cell : cells) {
+    const std::size_t stratum = strata.emplace(cell.workload, strata.size()).first->second;
+    origins.push_back({stratum, cell.of_cells});
+  }
+  return origins;
+}
+
 // The candidate and the references on the cells of one submission.
 class Court {
  public:
@@ -75,7 +86,7 @@ class Court {
         references_(references),
         options_(options),
         control_(control),
-        scores_(references.size(), PairedScore(cells.size())),
+        scores_(references.size(), PairedScore(OriginsOf(cells))),
         looks_(cells.size()) {}
 
   Verdict Judge() {

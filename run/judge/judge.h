@@ -8,6 +8,7 @@
 // workload can be learned nor the same policy handed in until luck decides (score.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ struct JudgedCell {
   std::string system;
   double load = 1;  // of what the default policy can serve
   ExperimentTemplate experiment;
+  // Cells of the workload, of which this one was drawn: the score speaks about all of them. 0: all
+  // are judged.
+  std::size_t of_cells = 0;
 };
 
 // A policy to compare with: changes of the experiment, as --set takes them.
@@ -42,8 +46,8 @@ struct JudgeOptions {
   JudgeSecret secret;            // seeds follow from it
   std::uint64_t submission = 1;  // this is the k-th policy that is judged with the secret
   double confidence = 0.97;
-  std::int32_t rounds = 4;      // pairs of each cell
-  std::int32_t rounds_max = 6;  // while a reference is undecided
+  std::int32_t rounds = 2;      // pairs of each cell
+  std::int32_t rounds_max = 2;  // while a reference is undecided
   std::int32_t hostile_worlds = 1000;
   bool repeats = true;                // G2: some runs are repeated
   std::string metric;                 // in place of Utility(); empty: Utility()

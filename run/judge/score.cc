@@ -1,8 +1,9 @@
 #include "run/judge/score.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <map>
 
 #include "core/statistics.h"
 
@@ -11,6 +12,56 @@ namespace {
 
 constexpr std::size_t kFirstLook = 10;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Cells of a stratum that have pairs.
+struct DrawnStratum {
+  double cells = 0;           // of the stratum, drawn or not
+  std::vector<double> means;  // of the drawn ones
+
+  [[nodiscard]] double drawn() const { return static_cast<double>(means.size()); }
+};
+
+using Strata = std::map<std::size_t, DrawnStratum>;
+
+// A sum of independent estimates of variances. With degrees nu_i, E s^4 = sigma^4 (1 + 2 / nu_i):
+// the sum's degrees are (sum s_i^2)^2 / sum(s_i^4 / (nu_i + 2)) - 2, at least 1 (Satterthwaite,
+// Biometrics Bulletin 2(6), 1946, without the bias of his s_i^4); those of a single one are its
+// own.
+class VarianceSum {
+ public:
+  void Add(double variance, double degrees) {
+    variance_ += variance;
+    squares_ += variance * variance / (degrees + 2);
+  }
+  [[nodiscard]] double variance() const { return variance_; }
+  [[nodiscard]] double degrees() const {
+    return squares_ > 0 ? std::max(1.0, variance_ * variance_ / squares_ - 2) : 1;
+  }
+
+ private:
+  double variance_ = 0;
+  double squares_ = 0;
+};
+
+// What the cells that were not drawn add to the variance of the sum of the strata's means.
+void AddBetweenCells(const Strata& strata, VarianceSum& sum) {
+  std::vector<double> single_means;  // of strata of which one cell of several was drawn
+  double single_share = 0;
+  for (const auto& [index, stratum] : strata) {
+    const double drawn = stratum.drawn();
+    if (drawn >= stratum.cells) continue;
+    const double left_out = (1 - drawn / stratum.cells) / drawn;
+    if (drawn > 1) {
+      sum.Add(left_out * SampleVariance(stratum.means), drawn - 1);
+    } else {
+      single_means.push_back(stratum.means.front());
+      single_share += left_out;
+    }
+  }
+  if (single_means.empty()) return;
+  sum.Add(single_share * SampleVariance(single_means),
+          static_cast<double>(single_means.size()) - 1);
+}
 
 }  // namespace
 
@@ -22,7 +73,7 @@ std::size_t PairedScore::pairs() const {
 
 double PairedScore::MeanOf(std::size_t cell) const { return twin::Mean(differences_[cell]); }
 
-double PairedScore::Variance() const {
+PairedScore::Component PairedScore::WithinAll() const {
   double squares = 0;
   double degrees = 0;
   for (const std::vector<double>& values : differences_) {
@@ -31,36 +82,55 @@ double PairedScore::Variance() const {
     squares += own_degrees * SampleVariance(values);
     degrees += own_degrees;
   }
-  return degrees > 0 ? squares / degrees : kNan;
+  return {degrees > 0 ? squares / degrees : kNan, degrees};
+}
+
+PairedScore::Component PairedScore::WithinCell(std::size_t cell) const {
+  const std::vector<double>& values = differences_[cell];
+  const auto count = static_cast<double>(values.size());
+  if (values.size() >= 2) return {SampleVariance(values) / count, count - 1};
+  const Component all = WithinAll();
+  return {all.variance / count, all.degrees};
+}
+
+PairedScore::Estimate PairedScore::Estimated() const {
+  Strata strata;
+  for (std::size_t cell = 0; cell < differences_.size(); ++cell) {
+    if (differences_[cell].empty()) continue;
+    DrawnStratum& stratum = strata[origins_[cell].stratum];
+    stratum.means.push_back(MeanOf(cell));
+    stratum.cells = std::max(static_cast<double>(origins_[cell].cells), stratum.drawn());
+  }
+  // Of the sum over strata; the mean's is smaller by the square of their number.
+  VarianceSum sum;
+  AddBetweenCells(strata, sum);
+  for (std::size_t cell = 0; cell < differences_.size(); ++cell) {
+    if (differences_[cell].empty()) continue;
+    const DrawnStratum& stratum = strata[origins_[cell].stratum];
+    const Component within = WithinCell(cell);
+    sum.Add(within.variance / (stratum.drawn() * stratum.cells), within.degrees);
+  }
+  std::vector<double> means;
+  for (const auto& [index, stratum] : strata) means.push_back(twin::Mean(stratum.means));
+  const auto squared = static_cast<double>(strata.size() * strata.size());
+  return {twin::Mean(means), sum.variance() / squared, sum.degrees()};
 }
 
 Interval PairedScore::Mean(double level) const {
-  Interval interval{.n = pairs()};
-  double variance = 0;
-  std::size_t cells = 0;
-  for (std::size_t cell = 0; cell < differences_.size(); ++cell) {
-    if (differences_[cell].empty()) continue;
-    ++cells;
-    interval.value += MeanOf(cell);
-    variance += Variance() / static_cast<double>(differences_[cell].size());
-  }
-  const auto count = static_cast<double>(cells);
-  interval.value /= count;
-  const double degrees = static_cast<double>(interval.n) - count;
+  const Estimate estimate = Estimated();
+  if (std::isnan(estimate.variance)) return {estimate.mean, kNan, kNan, pairs()};
   const double half =
-      degrees > 0 ? StudentQuantile(degrees, 0.5 + level / 2) * std::sqrt(variance) / count : kNan;
-  interval.low = interval.value - half;
-  interval.high = interval.value + half;
-  return interval;
+      StudentQuantile(estimate.degrees, 0.5 + level / 2) * std::sqrt(estimate.variance);
+  return {estimate.mean, estimate.mean - half, estimate.mean + half, pairs()};
 }
 
 Sign PairedScore::Decide(double alpha) const {
-  const std::size_t count = pairs();
-  const double variance = Variance();
-  if (count < kFirstLook || std::isnan(variance)) return Sign::kUndecided;
-  double sum = 0;
-  for (const auto& cell : differences_) sum += std::accumulate(cell.begin(), cell.end(), 0.0);
-  return SequentialSign(sum, count, variance, alpha);
+  const Estimate estimate = Estimated();
+  if (pairs() < kFirstLook || std::isnan(estimate.variance)) return Sign::kUndecided;
+  if (estimate.variance == 0) return SequentialSign(estimate.mean, pairs(), 0, alpha);
+  const double score = NormalScore(estimate.mean / std::sqrt(estimate.variance), estimate.degrees);
+  // The sum of as many values with the variance 1 and this score.
+  return SequentialSign(score * std::sqrt(static_cast<double>(pairs())), pairs(), 1, alpha);
 }
 
 double ErrorOfSubmission(double error, std::uint64_t number, std::size_t references) {

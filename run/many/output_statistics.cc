@@ -33,6 +33,143 @@ double NormalQuantile(double p) {
   return boost::math::quantile(boost::math::normal_distribution<double, Doubles>(), p);
 }
 
+// P(|T| > |t|).
+double TwoSidedTail(double t, double degrees) {
+  const boost::math::students_t_distribution<double, Doubles> student(degrees);
+  return 2 * boost::math::cdf(boost::math::complement(student, std::abs(t)));
+}
+
+// The mean of values whose distribution may be skewed: Student's statistic
+// T = (mean - mu) / (s / sqrt(n)) and Willink's W = a + ((1 + 2 a T)^3 - 1) / (6 a), with
+// a = skewness / (6 sqrt(n)), are both compared with Student's t.
+class SkewedMean {
+ public:
+  // REQUIRES: at least two values.
+  explicit SkewedMean(std::span<const double> values)
+      : n_(values.size()),
+        mean_(Mean(values)),
+        error_(std::sqrt(SampleVariance(values) / Count())) {
+    if (n_ < 3 || error_ == 0) return;
+    double cubes = 0;
+    for (const double value : values) cubes += std::pow(value - mean_, 3);
+    const double third_moment = Count() / ((Count() - 1) * (Count() - 2)) * cubes;
+    asymmetry_ = third_moment / std::pow(error_ * std::sqrt(Count()), 3) / (6 * std::sqrt(Count()));
+  }
+
+  [[nodiscard]] Interval IntervalAt(double level) const {
+    const double t = StudentQuantile(Count() - 1, 0.5 + level / 2);
+    return {mean_, mean_ - error_ * std::max(t, Corrected(t)),
+            mean_ + error_ * std::max(t, -Corrected(-t)), n_};
+  }
+
+  // Of the mean 0.
+  [[nodiscard]] double PValue() const {
+    if (error_ == 0) return mean_ == 0 ? 1 : 0;
+    const double t = mean_ / error_;
+    const double corrected =
+        HasAsymmetry() ? asymmetry_ + (std::pow(1 + 2 * asymmetry_ * t, 3) - 1) / (6 * asymmetry_)
+                       : t;
+    if (corrected * t <= 0) return 1;
+    return std::max(TwoSidedTail(t, Count() - 1), TwoSidedTail(corrected, Count() - 1));
+  }
+
+ private:
+  [[nodiscard]] double Count() const { return static_cast<double>(n_); }
+  [[nodiscard]] bool HasAsymmetry() const { return std::abs(asymmetry_) > 1e-9; }
+  // The T at which W is w.
+  [[nodiscard]] double Corrected(double w) const {
+    if (!HasAsymmetry()) return w;
+    return (std::cbrt(1 + 6 * asymmetry_ * (w - asymmetry_)) - 1) / (2 * asymmetry_);
+  }
+
+  std::size_t n_;
+  double mean_;
+  double error_;  // standard error
+  double asymmetry_ = 0;
+};
+
+// REQUIRES: at least two values, none negative.
+double LowerEndOfGeometricMean(std::span<const double> values, double level) {
+  std::vector<double> logarithms;
+  for (const double value : values) {
+    if (value <= 0) return 0;
+    logarithms.push_back(std::log(value));
+  }
+  const auto n = static_cast<double>(values.size());
+  const double error = std::sqrt(SampleVariance(logarithms) / n);
+  return std::exp(Mean(logarithms) - StudentQuantile(n - 1, 0.5 + level / 2) * error);
+}
+
+// REQUIRES: at least two values from 0 to 1.
+Interval ProportionInterval(std::span<const double> values, double level) {
+  constexpr double kPiecesOfARun = 5;
+  const auto n = static_cast<double>(values.size());
+  const double share = Mean(values);
+  const auto [least, most] = std::ranges::minmax(values);
+  const double bound = std::pow(1 - level, 1 / (kPiecesOfARun * n));
+  if (least == 1) return {1, bound, 1, values.size()};
+  if (most == 0) return {0, 0, 1 - bound, values.size()};
+  const double variance = SampleVariance(values) / n;
+  Interval interval = SkewedMean(values).IntervalAt(level);
+  if (variance > 0) {
+    const double requests = share * (1 - share) / variance;
+    const double t = StudentQuantile(n - 1, 0.5 + level / 2);
+    const double scale = 1 + t * t / requests;
+    const double middle = (share + t * t / (2 * requests)) / scale;
+    const double half =
+        t * std::sqrt(share * (1 - share) / requests + t * t / (4 * requests * requests)) / scale;
+    interval.low = std::min(interval.low, middle - half);
+    interval.high = std::max(interval.high, middle + half);
+  }
+  interval.low = std::max(interval.low, 0.0);
+  interval.high = std::min(interval.high, 1.0);
+  return interval;
+}
+
+// The next ratio below (`low`) or above the ratio of means at which the interval of a - ratio b
+// excludes 0. NaN if there is none above; 0 if there is none below, since no mean is negative.
+// Whether 1 is excluded is asked itself: with few skewed values, ratios beyond may hold again.
+double EndOfRatio(std::span<const double> a, std::span<const double> b, double level, bool low) {
+  const double ratio = Mean(a) / Mean(b);
+  std::vector<double> rest(a.size());
+  const auto excludes = [&](double tried) {
+    for (std::size_t i = 0; i < a.size(); ++i) rest[i] = a[i] - tried * b[i];
+    const Interval interval = MeanInterval(rest, level);
+    return low ? interval.low > 0 : interval.high < 0;
+  };
+  std::vector<double> distances{low ? ratio - 1 : 1 - ratio, low ? ratio : 0};
+  for (double part = 1e-6; part < 1e6; part *= 2) distances.push_back(part * ratio);
+  std::ranges::sort(distances);
+  double inside = ratio;
+  for (const double distance : distances) {
+    const double tried = low ? ratio - distance : ratio + distance;
+    if (distance <= 0 || tried < 0) continue;
+    if (!excludes(tried)) {
+      inside = tried;
+      continue;
+    }
+    double outside = tried;
+    constexpr double kPrecision = 1e-9;
+    while (std::abs(outside - inside) > kPrecision * std::max(outside, inside)) {
+      const double middle = (inside + outside) / 2;
+      (excludes(middle) ? outside : inside) = middle;
+    }
+    return outside;
+  }
+  return low ? 0 : kNone;
+}
+
+// Of positive means; see PairedComparison.
+Interval RatioOfMeans(std::span<const double> a, std::span<const double> b, double level) {
+  const bool negative = std::ranges::min(a) < 0 || std::ranges::min(b) < 0;
+  if (negative || std::ranges::max(b) <= 0) return {kNone, kNone, kNone, a.size()};
+  Interval ratio{Mean(a) / Mean(b), kNone, kNone, a.size()};
+  if (a.size() < 2) return ratio;
+  ratio.low = EndOfRatio(a, b, level, true);
+  ratio.high = EndOfRatio(a, b, level, false);
+  return ratio;
+}
+
 }  // namespace
 
 double StudentQuantile(double degrees, double p) {
@@ -40,14 +177,45 @@ double StudentQuantile(double degrees, double p) {
   return boost::math::quantile(boost::math::students_t_distribution<double, Doubles>(degrees), p);
 }
 
-Interval MeanInterval(std::span<const double> values, double level) {
+double NormalScore(double t, double degrees) {
+  CHECK(degrees > 0);
+  const boost::math::students_t_distribution<double, Doubles> student(degrees);
+  const boost::math::normal_distribution<double, Doubles> normal;
+  const double tail = boost::math::cdf(boost::math::complement(student, std::abs(t)));
+  const double score = boost::math::quantile(
+      boost::math::complement(normal, std::max(tail, std::numeric_limits<double>::min())));
+  return std::copysign(score, t);
+}
+
+Interval MeanInterval(std::span<const double> values, double level, ValueRange range) {
   CHECK(!values.empty());
-  const double mean = Mean(values);
-  const auto n = static_cast<double>(values.size());
-  if (values.size() < 2) return {mean, kNone, kNone, values.size()};
-  const double half =
-      StudentQuantile(n - 1, 0.5 + level / 2) * std::sqrt(SampleVariance(values) / n);
-  return {mean, mean - half, mean + half, values.size()};
+  if (values.size() < 2) return {Mean(values), kNone, kNone, values.size()};
+  if (range == ValueRange::kProportion) return ProportionInterval(values, level);
+  Interval interval = SkewedMean(values).IntervalAt(level);
+  if (range == ValueRange::kNonNegative && interval.low <= 0) {
+    interval.low = LowerEndOfGeometricMean(values, level);
+  }
+  return interval;
+}
+
+double MeanPValue(std::span<const double> values) {
+  return values.size() < 2 ? kNone : SkewedMean(values).PValue();
+}
+
+std::vector<double> HolmAdjusted(std::span<const double> p_values) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < p_values.size(); ++i) {
+    if (!std::isnan(p_values[i])) order.push_back(i);
+  }
+  std::ranges::sort(order, {}, [&](std::size_t i) { return p_values[i]; });
+  std::vector<double> adjusted(p_values.begin(), p_values.end());
+  double largest = 0;
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    const double factor = static_cast<double>(order.size() - rank);
+    largest = std::max(largest, std::min(1.0, factor * p_values[order[rank]]));
+    adjusted[order[rank]] = largest;
+  }
+  return adjusted;
 }
 
 MserPoint Mser5(std::span<const double> series) {
@@ -134,10 +302,13 @@ PairedComparison ComparePaired(std::span<const double> a, std::span<const double
   }
   PairedComparison result;
   result.difference = MeanInterval(differences, level);
-  result.ratio = {kNone, kNone, kNone, logarithms.size()};
+  result.p_value = MeanPValue(differences);
+  result.ratio = RatioOfMeans(a, b, level);
+  result.geometric_ratio = {kNone, kNone, kNone, logarithms.size()};
   if (logarithms.size() == a.size()) {
     const Interval mean = MeanInterval(logarithms, level);
-    result.ratio = {std::exp(mean.value), std::exp(mean.low), std::exp(mean.high), mean.n};
+    result.geometric_ratio = {std::exp(mean.value), std::exp(mean.low), std::exp(mean.high),
+                              mean.n};
   }
   const double product = SampleVariance(a) * SampleVariance(b);
   const double covariance =

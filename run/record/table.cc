@@ -234,8 +234,11 @@ std::string NumberText(double value) {
 }
 
 std::string EstimateText(const Estimate& estimate) {
-  const auto& [value, low, high] = estimate;
+  const auto& [value, low, high, runs_wanted] = estimate;
   const double half = (high - low) / 2;
+  if (std::isfinite(value) && runs_wanted > 0) {
+    return fmt::format("{} ({} runs)", NumberText(value), runs_wanted);
+  }
   if (!std::isfinite(value) || !std::isfinite(half) || half <= 0) return NumberText(value);
   const int decimals = -static_cast<int>(std::floor(std::log10(half / 2)));
   const std::string shown = Rounded(value, decimals);

@@ -24,6 +24,7 @@ struct Estimate {
   double value = std::numeric_limits<double>::quiet_NaN();
   double low = std::numeric_limits<double>::quiet_NaN();
   double high = std::numeric_limits<double>::quiet_NaN();
+  std::size_t runs_wanted = 0;  // for an interval, where there is none; 0: not known
 };
 
 // Words, or a number as text: "-" if it is undefined.
@@ -43,7 +44,7 @@ std::string NumberText(double value);
 
 // "412 ± 13", or "412 [404, 430]" if the ends are not equally far away. Shows digits down to the
 // first of half the interval's width, down to the second if the first is 1. NumberText of the value
-// without an interval, or with one of no width.
+// without an interval, or with one of no width; "42.2 (20 runs)" says how many an interval wants.
 std::string EstimateText(const Estimate& estimate);
 
 // The estimate that is better than all others that are defined: its interval lies apart from

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from twinserve.policy import Policy
     from twinserve.prediction import predict_operations, predict_serving, predict_steps
     from twinserve.recommendation import Recommendation, recommend
+    from twinserve.statistics import metric_interval, paired_difference
     from twinserve.study import capacity, sweep
     from twinserve.traces import read_trace, write_trace
 
@@ -38,7 +39,7 @@ InvariantViolation.__doc__ = "A policy broke an invariant of the engine (docs/IN
 __all__ = [
     "Comparison", "InputError", "InvariantViolation", "Policy", "PolicyError", "Recommendation",
     "Replay", "Request", "Run", "RunWarning", "Step", "capacity", "compare", "load",
-    "predict_operations", "predict_serving", "predict_steps", "read_trace", "recommend", "replay",
+    "metric_interval", "paired_difference", "predict_operations", "predict_serving", "predict_steps", "read_trace", "recommend", "replay",
     "resolve", "run", "sweep", "write_trace",
 ]
 
@@ -50,6 +51,7 @@ _NAMES = {
     "policy": ("Policy",),
     "prediction": ("predict_operations", "predict_serving", "predict_steps"),
     "recommendation": ("Recommendation", "recommend"),
+    "statistics": ("metric_interval", "paired_difference"),
     "study": ("capacity", "sweep"),
     "traces": ("read_trace", "write_trace"),
 }

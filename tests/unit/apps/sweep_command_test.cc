@@ -381,17 +381,20 @@ TEST_F(SweepCommandTest, ComparesExperimentsSeedBySeed) {
   EXPECT_EQ(Sweep("out").exit_code, 0);
   const Rows rows = Table("out/differences.csv");
   ASSERT_GT(rows.size(), 2u);
-  EXPECT_THAT(rows[0], ElementsAre("point", "baseline", "base", "metric", "n", "difference",
-                                   "difference_low", "difference_high", "ratio", "ratio_low",
-                                   "ratio_high", "correlation"));
+  EXPECT_THAT(rows[0],
+              ElementsAre("point", "baseline", "base", "metric", "role", "n", "difference",
+                          "difference_low", "difference_high", "ratio", "ratio_low", "ratio_high",
+                          "geometric_ratio", "geometric_ratio_low", "geometric_ratio_high",
+                          "correlation", "p_value", "p_adjusted", "significant", "note"));
   bool found = false;
   for (const std::vector<std::string>& row : rows) {
     if (row[3] != "mean_tpot_ms") continue;
     found = true;
-    EXPECT_THAT(std::vector<std::string>(row.begin(), row.begin() + 5),
-                ElementsAre("1", "0", "two.textproto", "mean_tpot_ms", "3"));
-    EXPECT_NEAR(std::stod(row[5]), 10, 0.5);  // 20 ms per token instead of 10 ms
-    EXPECT_NEAR(std::stod(row[8]), 2, 0.05);
+    EXPECT_THAT(std::vector<std::string>(row.begin(), row.begin() + 6),
+                ElementsAre("1", "0", "two.textproto", "mean_tpot_ms", "primary", "3"));
+    EXPECT_NEAR(std::stod(row[6]), 10, 0.5);  // 20 ms per token instead of 10 ms
+    EXPECT_NEAR(std::stod(row[9]), 2, 0.05);
+    EXPECT_EQ(row[17], "yes");
   }
   EXPECT_TRUE(found);
 }
