@@ -17,4 +17,9 @@ except ModuleNotFoundError as error:
     sys.exit(f"{program.stem}: the Python package {error.name} is missing. `tools/setup python` "
              f"installs it into build/venv; then use build/venv/bin/python {program}")
 
-__all__ = ["matplotlib", "np", "pd", "plt"]
+try:
+    import twinserve
+except ModuleNotFoundError:  # figures of studies do without
+    twinserve = None
+
+__all__ = ["matplotlib", "np", "pd", "plt", "twinserve"]

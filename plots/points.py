@@ -3,12 +3,15 @@
 A table of points has one row per setting: the settings, `n` runs, `saturated` (yes, no, undecided),
 and for each metric KEY its mean over the runs with the ends of the 95 % interval, KEY_low and
 KEY_high. summary.csv of a study is such a table. Rows of results.csv, and runs that differ only in
-their seeds, are summarised in the same way."""
+their seeds, are summarised in the same way by the package twinserve; without it they have no
+intervals, and a line says so."""
 import dataclasses
+import functools
 import math
 import pathlib
+import sys
 
-from environment import np, pd
+from environment import np, pd, twinserve
 from run_data import (MEASURED, PlotError, config_fields, config_text, read_policy, read_summary,
                       read_table, shortest_names)
 
@@ -16,9 +19,6 @@ LOAD_FIELDS = {"rate", "rate_scale", "users", "max_in_flight"}  # last names of 
 # Of a resolved configuration: what no figure compares.
 IGNORED_FIELDS = ("seed", "name", "outputs.", "metrics.", "slo.", "system.model_shape.",
                   "system.hardware_spec.")
-# Student's t, 97.5 %, for 1 to 10 degrees of freedom. Beyond, a series in 1 / freedom (0.01 %).
-STUDENT = [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281]
-NORMAL = 1.959964
 
 
 @dataclasses.dataclass
@@ -43,12 +43,21 @@ class Points:
         return found
 
 
-def student(freedom):
-    if freedom <= len(STUDENT):
-        return STUDENT[freedom - 1]
-    z = NORMAL
-    return (z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-            + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3))
+def ends(name, runs):
+    """The ends of the interval of a metric's mean; NaN if there is none."""
+    if runs[name].count() < 2:
+        return math.nan, math.nan
+    if twinserve is None:
+        say_once("intervals over runs need the Python package twinserve (docs/python.md); points are "
+                 "drawn without")
+        return math.nan, math.nan
+    found = twinserve.metric_interval(name, {other: runs[other] for other in runs})
+    return found["mean_low"], found["mean_high"]
+
+
+@functools.cache
+def say_once(text):
+    print(f"{pathlib.Path(sys.argv[0]).stem}: {text}", file=sys.stderr)
 
 
 def summarised(rows, settings):
@@ -66,11 +75,8 @@ def summarised(rows, settings):
         point = dict(zip(settings, values))
         point.update(n=len(group), saturated=found.pop() if len(found) == 1 else "undecided")
         for name in metrics:
-            numbers = group[name].dropna().to_numpy(float)
-            point[name] = numbers.mean() if len(numbers) else math.nan
-            half = (student(len(numbers) - 1) * numbers.std(ddof=1) / math.sqrt(len(numbers))
-                    if len(numbers) > 1 else math.nan)
-            point[f"{name}_low"], point[f"{name}_high"] = point[name] - half, point[name] + half
+            point[name] = group[name].mean()
+            point[f"{name}_low"], point[f"{name}_high"] = ends(name, group[metrics])
         points.append(point)
     return pd.DataFrame(points)
 
