@@ -127,10 +127,9 @@ Interval PairedScore::Mean(double level) const {
 Sign PairedScore::Decide(double alpha) const {
   const Estimate estimate = Estimated();
   if (pairs() < kFirstLook || std::isnan(estimate.variance)) return Sign::kUndecided;
-  if (estimate.variance == 0) return SequentialSign(estimate.mean, pairs(), 0, alpha);
-  const double score = NormalScore(estimate.mean / std::sqrt(estimate.variance), estimate.degrees);
-  // The sum of as many values with the variance 1 and this score.
-  return SequentialSign(score * std::sqrt(static_cast<double>(pairs())), pairs(), 1, alpha);
+  // As many values with this mean.
+  const auto count = static_cast<double>(pairs());
+  return SequentialSign(estimate.mean * count, pairs(), estimate.variance * count, alpha);
 }
 
 double ErrorOfSubmission(double error, std::uint64_t number, std::size_t references) {

@@ -177,16 +177,6 @@ double StudentQuantile(double degrees, double p) {
   return boost::math::quantile(boost::math::students_t_distribution<double, Doubles>(degrees), p);
 }
 
-double NormalScore(double t, double degrees) {
-  CHECK(degrees > 0);
-  const boost::math::students_t_distribution<double, Doubles> student(degrees);
-  const boost::math::normal_distribution<double, Doubles> normal;
-  const double tail = boost::math::cdf(boost::math::complement(student, std::abs(t)));
-  const double score = boost::math::quantile(
-      boost::math::complement(normal, std::max(tail, std::numeric_limits<double>::min())));
-  return std::copysign(score, t);
-}
-
 Interval MeanInterval(std::span<const double> values, double level, ValueRange range) {
   CHECK(!values.empty());
   if (values.size() < 2) return {Mean(values), kNone, kNone, values.size()};

@@ -22,10 +22,6 @@ struct Interval {
 // The p-quantile of Student's t with `degrees` of freedom. REQUIRES: degrees > 0, 0 < p < 1.
 double StudentQuantile(double degrees, double p);
 
-// The normal deviate that is as rare as `t` of Student's t with `degrees` of freedom, with its
-// sign. REQUIRES: degrees > 0.
-double NormalScore(double t, double degrees);
-
 // What the values of a metric can be, which their mean's interval does not leave.
 enum class ValueRange : std::uint8_t {
   kAny,

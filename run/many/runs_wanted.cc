@@ -13,9 +13,9 @@ namespace twin::run {
 namespace {
 
 constexpr std::size_t kRunsOfWaiting = 20;
-constexpr std::size_t kRunsOfCalm = 10;
+constexpr std::size_t kRunsWithoutPlaces = 10;  // that requests wait for
 constexpr std::size_t kRunsOfCliff = 100;
-constexpr double kCalmSpread = 0.25;
+constexpr double kFullCache = 0.95;
 constexpr double kCliffSpread = 0.3;
 constexpr double kCliffRatio = 2.5;
 
@@ -34,14 +34,15 @@ double Spread(std::span<const double> values) {
   return std::sqrt(SampleVariance(logarithms));
 }
 
-// Whether requests of these runs hardly wait.
-bool IsCalm(const std::string& prefix, const RunValues& values) {
-  const std::span<const double> longest = values(prefix + "max_ttft_ms");
-  if (longest.size() < kRunsOfCalm || !(Spread(longest) < kCalmSpread)) return false;
+// Whether requests of most runs waited for a place: as many ran as a limit allows, or the KV cache
+// was full. So also where the runs do not say how many ran.
+bool WaitsForPlaces(const RunValues& values) {
   const std::span<const double> most = values("max_running");
-  if (most.empty()) return false;
-  const auto at_most = std::ranges::count(most, std::ranges::max(most));
-  return 2 * static_cast<std::size_t>(at_most) <= most.size();
+  if (most.empty()) return true;
+  const auto at_limit = std::ranges::count(most, std::ranges::max(most));
+  const auto full = std::ranges::count_if(values("max_kv_used_share"),
+                                          [](double share) { return share > kFullCache; });
+  return 2 * std::max(at_limit, full) > std::ssize(most);
 }
 
 // The key of the next higher quantile that a run has; empty for other statistics.
@@ -100,7 +101,8 @@ std::size_t RunsWanted(const std::string& metric, const RunValues& values) {
   if (RangeOf(metric) == ValueRange::kProportion) return RunsWantedOfProportion(own);
   const auto [prefix, key] = SplitPrefix(metric);
   if (std::ranges::min(own) == std::ranges::max(own) || !IsWaiting(prefix, key, values)) return 0;
-  if (own.size() < kRunsOfWaiting && !IsCalm(prefix, values)) return kRunsOfWaiting;
+  const std::size_t wanted = WaitsForPlaces(values) ? kRunsOfWaiting : kRunsWithoutPlaces;
+  if (own.size() < wanted) return wanted;
   if (own.size() < kRunsOfCliff && LiesBelowCliff(prefix, key, values)) return kRunsOfCliff;
   return 0;
 }

@@ -13,8 +13,8 @@ def metric_interval(metric: str, runs: Runs, confidence: float = 0.95) -> dict[s
 
     metric      a key of summary.json
     runs        values of the runs by metric, such as the rows of a point of sweep(): the metric's
-                own, and those that tell whether there are enough of them (max_ttft_ms, max_running,
-                and the next higher quantile)
+                own, and those that tell whether there are enough of them (max_running,
+                max_kv_used_share, mean_ttft_ms, and the next higher quantile)
     confidence  of the interval
 
     Returns n, mean, mean_low, mean_high (NaN if the runs are too few) and runs_wanted (0 if there

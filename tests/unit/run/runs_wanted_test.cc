@@ -45,21 +45,27 @@ TEST(RunsWantedTest, ValuesThatAreAllEqualAreSure) {
   EXPECT_EQ(Wanted("mean_ttft_ms", {{"mean_ttft_ms", {3, 3}}}), 0u);
 }
 
-TEST(RunsWantedTest, TenRunsDoWhereRequestsHardlyWait) {
-  Columns runs{{"mean_ttft_ms", Spaced(10, 30, 1)},
-               {"max_ttft_ms", Spaced(10, 100, 5)},
-               {"max_running", Spaced(10, 14, 1)}};
+TEST(RunsWantedTest, TenRunsDoWhereRequestsWaitForNoPlace) {
+  Columns runs{{"mean_ttft_ms", Spaced(10, 30, 1)}, {"max_running", Spaced(10, 14, 1)}};
   EXPECT_EQ(Wanted("mean_ttft_ms", runs), 0u);
-  runs["max_ttft_ms"].back() = 400;  // one run in which somebody waited
-  EXPECT_EQ(Wanted("mean_ttft_ms", runs), 20u);
+  runs["mean_ttft_ms"].pop_back();
+  EXPECT_EQ(Wanted("mean_ttft_ms", runs), 10u);
 }
 
-TEST(RunsWantedTest, RequestsWaitWhereMostRunsReachTheSameNumberOfRunningOnes) {
+TEST(RunsWantedTest, PlacesAreScarceWhereMostRunsReachTheSameNumberOfRunningRequests) {
   Columns runs{{"mean_ttft_ms", Spaced(10, 30, 1)},
-               {"max_ttft_ms", Spaced(10, 100, 5)},
                {"max_running", {32, 32, 32, 32, 32, 32, 31, 30, 29, 28}}};
   EXPECT_EQ(Wanted("mean_ttft_ms", runs), 20u);
   runs["max_running"] = {32, 32, 32, 32, 32, 31, 31, 30, 29, 28};
+  EXPECT_EQ(Wanted("mean_ttft_ms", runs), 0u);
+}
+
+TEST(RunsWantedTest, PlacesAreScarceWhereMostRunsFillTheCache) {
+  Columns runs{{"mean_ttft_ms", Spaced(10, 30, 1)},
+               {"max_running", Spaced(10, 14, 1)},
+               {"max_kv_used_share", {1, 1, 1, 1, 1, 0.96, 0.9, 0.9, 0.9, 0.9}}};
+  EXPECT_EQ(Wanted("mean_ttft_ms", runs), 20u);
+  runs["max_kv_used_share"][5] = 0.94;
   EXPECT_EQ(Wanted("mean_ttft_ms", runs), 0u);
 }
 
