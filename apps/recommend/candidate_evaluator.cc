@@ -182,9 +182,8 @@ double CandidateEvaluator::MetricOf(const Summary& summary, const std::string& k
 std::vector<double> CandidateEvaluator::RoomsOf(const Summary& summary) const {
   std::vector<double> rooms;
   for (const MetricBound& bound : bounds_) {
-    const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
-    const double room = bound.Slack(MetricOf(summary, bound.metric)) / scale;
-    rooms.push_back(std::isnan(JudgedValue(summary, bound)) ? kNoNumber : room);
+    (void)MetricOf(summary, bound.metric);  // refuses a metric that the runs do not have
+    rooms.push_back(bound.Room(JudgedValue(summary, bound)));
   }
   return rooms;
 }

@@ -415,8 +415,7 @@ void RecommendSearch::Add(const RankedConfiguration& ranked, const Evaluations& 
   for (std::size_t b = 0; b < evaluator_.bounds().size(); ++b) {
     const MetricBound& bound = evaluator_.bounds()[b];
     const Interval metric = MeanInterval(MetricValues(result, b), kRecommendLevel);
-    const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
-    configuration.margins.push_back({bound.text(), metric, bound.Slack(metric.value) / scale});
+    configuration.margins.push_back({bound.text(), metric, bound.Room(metric.value)});
   }
   configuration.command = ServerCommand(configuration.candidate);
   configuration.experiment = evaluator_.ExperimentOf(configuration.candidate, full);

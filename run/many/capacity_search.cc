@@ -25,9 +25,7 @@ constexpr int kEndProbesMax = 6;
 std::vector<double> CapacitySearch::RoomOf(const std::vector<double>& values) const {
   std::vector<double> rooms;
   for (std::size_t b = 0; b < question_.bounds.size(); ++b) {
-    const MetricBound& bound = question_.bounds[b];
-    const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
-    rooms.push_back(bound.Slack(values[b]) / scale);
+    rooms.push_back(question_.bounds[b].Room(values[b]));
   }
   return rooms;
 }
