@@ -21,6 +21,15 @@ double QuantileOrZero(std::vector<double> values, double q) {
 
 double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
 
+PredictionInterval PredictionIntervalOf(std::vector<double> values) {
+  CHECK(values.size() >= kValuesOfPrediction);
+  std::sort(values.begin(), values.end());
+  const auto value_at = [&](std::int64_t rank) { return values[static_cast<std::size_t>(rank)]; };
+  const auto last = static_cast<double>(values.size() - 1);
+  const double low = static_cast<double>(values.size() + 1) / (kValuesOfPrediction + 1) - 1;
+  return {ValueAtPosition(low, value_at), ValueAtPosition(last - low, value_at)};
+}
+
 double Mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }

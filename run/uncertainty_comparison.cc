@@ -8,7 +8,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include <boost/math/special_functions/beta.hpp>
+
+#include "core/check.h"
 #include "core/input_error.h"
+#include "core/seed_range.h"
 #include "core/statistics.h"
 #include "run/cost_cache.h"
 #include "run/many/parallel_runs.h"
@@ -33,7 +37,8 @@ using Draws = std::vector<double>;
 using MetricDraws = std::vector<std::vector<Draws>>;
 
 DrawnInterval IntervalOf(const Draws& values) {
-  return {Median(values), Quantile(values, 0.05), Quantile(values, 0.95)};
+  const PredictionInterval interval = PredictionIntervalOf(values);
+  return {Median(values), interval.low, interval.high};
 }
 
 double SquaredCorrelation(const Draws& a, const Draws& b) {
@@ -74,7 +79,8 @@ bool HasModelErrors(const ExperimentConfig& config) {
   return has(config) || std::ranges::any_of(config.system.groups, has);
 }
 
-// The experiment with the seed and the errors of draw number `draw`, counted from 1.
+// The experiment, which has the first seed, with the seed and the errors of draw number `draw`,
+// counted from 1.
 ExperimentConfig DrawnConfig(ExperimentConfig config, std::uint64_t draw) {
   config.seed += draw - 1;
   sim::SetDraw(config.cost, draw);
@@ -97,7 +103,7 @@ DrawnMetric Judge(std::string_view name, const std::vector<Draws>& values, bool 
       judged_values[i] = difference;
     }
     metric.difference = IntervalOf(judged_values);
-    metric.second_is_better = better / static_cast<double>(judged_values.size());
+    metric.second_is_better = ProbabilityOf(better, static_cast<int>(judged_values.size()));
   }
   if (has_model_errors) metric.causes = CausesOf(judged_values);
   return metric;
@@ -119,16 +125,31 @@ void AddMetrics(MetricDraws& values, UncertaintyComparison& comparison) {
 
 }  // namespace
 
+DrawnProbability ProbabilityOf(double successes, int draws) {
+  CHECK(draws >= 1 && successes >= 0 && successes <= draws);
+  constexpr double kTail = 0.025;
+  // Without long double, whose tables Boost fills at start-up and valgrind cannot compute.
+  using Doubles = boost::math::policies::policy<boost::math::policies::promote_double<false>>;
+  const double failures = draws - successes;
+  const auto lowest = [&](double of, double others) {
+    return of == 0 ? 0.0 : boost::math::ibeta_inv(of, others + 1, kTail, Doubles());
+  };
+  return {successes / draws, lowest(successes, failures), 1 - lowest(failures, successes)};
+}
+
 UncertaintyComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
                                    RunControl& control) {
   UncertaintyComparison comparison;
   CostCache costs;
   std::vector<ExperimentConfig> experiments;
-  for (const ExperimentConfig& config : asked) {
+  comparison.first_seed = asked.front().seed;
+  RequireSeeds("draws", comparison.first_seed, static_cast<std::uint64_t>(draws));
+  for (ExperimentConfig config : asked) {
     if (!IsSimulated(config.world)) {
       throw InputError(InputError::Kind::kUsage, config.name,
                        "does not run in a simulated world; allowed: simulated runs");
     }
+    config.seed = comparison.first_seed;
     comparison.has_model_errors = comparison.has_model_errors || HasModelErrors(config);
     experiments.push_back(Resolve(config, costs).config);
   }

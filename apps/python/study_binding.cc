@@ -56,11 +56,12 @@ nb::dict RowOf(const run::Capacity& capacity) {
     row["settled"] = capacity.settled == run::Capacity::Settled::kYes;
   }
   row["monotone"] = capacity.monotone;
-  const bool by_seed = !capacity.roots.empty();
-  row["censored"] = capacity.censored;
-  row["by_seed_mean"] = by_seed ? capacity.by_seed.value : std::nan("");
-  row["by_seed_low"] = by_seed ? capacity.by_seed.low : std::nan("");
-  row["by_seed_high"] = by_seed ? capacity.by_seed.high : std::nan("");
+  row["change"] = capacity.change.value;
+  row["change_low"] = capacity.change.low;
+  row["change_high"] = capacity.change.high;
+  row["by_seed_mean"] = capacity.by_seed.value;
+  row["by_seed_low"] = capacity.by_seed.low;
+  row["by_seed_high"] = capacity.by_seed.high;
   return row;
 }
 

@@ -29,6 +29,53 @@ constexpr double kLoadFactorMax = 4096;
 constexpr std::int64_t kPilotRequests = 500;
 constexpr std::int64_t kLightRequests = 200;
 
+// Says which load a search has no runs of.
+struct MissingRuns {
+  double load = 0;
+};
+
+// The least of the bounds' mean rooms over the seeds; a metric without a value breaks its bound.
+double SmallestMeanRoom(std::span<const LoadRun> seeds) {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t b = 0; b < seeds.front().rooms.size(); ++b) {
+    double sum = 0;
+    for (const LoadRun& run : seeds) sum += run.rooms[b];
+    if (std::isnan(sum)) return -std::numeric_limits<double>::infinity();
+    least = std::min(least, sum / static_cast<double>(seeds.size()));
+  }
+  return least;
+}
+
+std::vector<std::vector<double>> RoomsOfSeeds(const std::vector<LoadRun>& seeds) {
+  std::vector<std::vector<double>> rooms;
+  for (const LoadRun& run : seeds) rooms.push_back(run.rooms);
+  return rooms;
+}
+
+// The limit without each seed, along the line between two loads of the search, of which one is
+// at most the limit and one above. Where there is no such load, or a metric has no value, nothing
+// tells how seeds move the limit: it then stays.
+RootOfMean WithoutEachSeedOf(const std::map<double, std::vector<LoadRun>>& made, double limit) {
+  const auto misfit = [limit](double load) {
+    return std::abs(std::abs(load / limit - 1) - kChordShare);
+  };
+  auto low = made.end();
+  auto high = made.end();
+  for (auto runs = made.begin(); runs != made.end(); ++runs) {
+    auto& side = runs->first <= limit ? low : high;
+    if (side == made.end() || misfit(runs->first) < misfit(side->first)) side = runs;
+  }
+  const RootOfMean fixed{limit, std::vector<double>(made.begin()->second.size(), limit)};
+  if (low == made.end() || high == made.end()) return fixed;
+  const RootOfMean found = WithoutEachSeed(limit, {.low = low->first,
+                                                   .high = high->first,
+                                                   .at_low = RoomsOfSeeds(low->second),
+                                                   .at_high = RoomsOfSeeds(high->second)});
+  const bool known =
+      std::ranges::all_of(found.without, [](double one) { return std::isfinite(one); });
+  return known ? found : fixed;
+}
+
 std::string BoundsOf(const RecommendConfig& request) {
   if (!request.until.empty()) return request.until;
   return request.has_slo ? "slo_attainment>=0.9" : "";
@@ -97,9 +144,8 @@ Deployment CandidateEvaluator::AtLoad(const Candidate& candidate, double load,
                                       const RunLength& length) const {
   Deployment deployment = candidate.deployment;
   WorkloadConfig& workload = deployment.config.workload;
-  // Each user of a closed loop sends several requests, and the first ones come all at once.
   const auto users = axis_.whole() ? static_cast<std::int64_t>(load) : std::int64_t{0};
-  workload.requests = std::max(length.requests, 5 * users);
+  workload.requests = std::max(length.requests, kRequestsPerUser * users);
   if (requests_available_ > 0) workload.requests = std::min(workload.requests, requests_available_);
   deployment.warmup_requests =
       static_cast<std::uint64_t>(std::min(std::max(length.warmup, users), workload.requests / 5));
@@ -133,16 +179,13 @@ double CandidateEvaluator::MetricOf(const Summary& summary, const std::string& k
   return summary.Number(key);
 }
 
-double CandidateEvaluator::Room(const Summary& summary) const {
-  double least = std::numeric_limits<double>::infinity();
+std::vector<double> CandidateEvaluator::RoomsOf(const Summary& summary) const {
+  std::vector<double> rooms;
   for (const MetricBound& bound : bounds_) {
-    double slack = bound.Slack(MetricOf(summary, bound.metric));
-    if (std::isnan(JudgedValue(summary, bound))) slack = std::numeric_limits<double>::quiet_NaN();
-    const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
-    least = std::min(least,
-                     std::isnan(slack) ? -std::numeric_limits<double>::infinity() : slack / scale);
+    (void)MetricOf(summary, bound.metric);  // refuses a metric that the runs do not have
+    rooms.push_back(bound.Room(JudgedValue(summary, bound)));
   }
-  return least;
+  return rooms;
 }
 
 double CandidateEvaluator::ValueAt(const Candidate& candidate, double limit) const {
@@ -218,6 +261,15 @@ std::vector<std::string> CandidateEvaluator::RejectInfeasible(
   return reasons;
 }
 
+bool CandidateEvaluator::HasRequests(const Candidate& candidate, const RunLength& length) {
+  if (!candidate.deployment.config.workload.trace) return true;
+  const RunLength whole{.requests = length.requests, .warmup = 0};
+  const Summary summary = Simulated(candidate, axis_.own, 0, whole, control_, runs_);
+  const std::uint64_t left_out = AtLoad(candidate, axis_.own, whole).warmup_requests;
+  return summary.Number("requests") + static_cast<double>(left_out) >=
+         static_cast<double>(length.requests);
+}
+
 std::variant<std::int32_t, std::string> CandidateEvaluator::FewestReplicas(
     const Candidate& most, const std::function<Candidate(std::int32_t)>& make,
     const RunLength& length, RunControl& control, std::int64_t& runs) const {
@@ -232,42 +284,60 @@ std::variant<std::int32_t, std::string> CandidateEvaluator::FewestReplicas(
   std::int32_t low = most.choice.layout.prefill_replicas;  // too few
   while (high - low > 1) {
     const std::int32_t middle = low + (high - low) / 2;
-    const double room = Room(Simulated(make(middle), axis_.own, 0, length, control, runs));
-    (room >= 0 ? high : low) = middle;
+    const LoadRun run{
+        .metrics = {},
+        .rooms = RoomsOf(Simulated(make(middle), axis_.own, 0, length, control, runs))};
+    (SmallestMeanRoom(std::span(&run, 1)) >= 0 ? high : low) = middle;
   }
   return high;
 }
 
-std::string CandidateEvaluator::LogKey(const Candidate& candidate, std::uint64_t seed,
-                                       const RunLength& length, double start) const {
-  return fmt::format("{}; seed {}, {} requests, {} left out, tolerance {}, from {}",
+std::string CandidateEvaluator::LogKey(const Candidate& candidate, double load, std::uint64_t seed,
+                                       const RunLength& length) const {
+  return fmt::format("{}; seed {}, {} requests, {} left out, load {}",
                      TextOf(ParametersOf(request_, candidate.choice)), seed, length.requests,
-                     length.warmup, length.tolerance, start);
+                     length.warmup, load);
 }
 
-Evaluation CandidateEvaluator::EvaluateOnce(const Candidate& candidate, std::uint64_t seed,
-                                            const RunLength& length, double start,
-                                            RunControl& control) {
-  if (log_ == nullptr) return EvaluateOne(candidate, seed, length, start, control);
-  const std::string key = LogKey(candidate, seed, length, start);
-  if (std::optional<Evaluation> known = log_->Find(key)) return *std::move(known);
-  Evaluation made = EvaluateOne(candidate, seed, length, start, control);
-  log_->Add(key, made);
-  return made;
-}
-
-Evaluation CandidateEvaluator::EvaluateOne(const Candidate& candidate, std::uint64_t seed,
-                                           const RunLength& length, double start,
-                                           RunControl& control) {
-  Evaluation found;
-  const Summary asked = Simulated(candidate, axis_.own, seed, length, control, found.runs);
-  for (const std::string& key : keys_) found.metrics.push_back(MetricOf(asked, key));
-  if (!Searches()) {
-    found.value = request_.objective == Objective::kFleet
-                      ? FleetValue(candidate)
-                      : found.metrics[KeyIndex(MinimisedMetric(request_))];
-    return found;
+LoadRun CandidateEvaluator::RunOnce(const Candidate& candidate, double load, std::uint64_t seed,
+                                    const RunLength& length, RunControl& control) {
+  const std::string key = LogKey(candidate, load, seed, length);
+  if (log_ != nullptr) {
+    if (std::optional<LoadRun> known = log_->Find(key)) return *std::move(known);
   }
+  std::int64_t counted = 0;  // by the caller
+  const Summary summary = Simulated(candidate, load, seed, length, control, counted);
+  LoadRun run{.metrics = {}, .rooms = RoomsOf(summary)};
+  for (const std::string& metric : keys_) run.metrics.push_back(MetricOf(summary, metric));
+  if (log_ != nullptr) log_->Add(key, run);
+  return run;
+}
+
+void CandidateEvaluator::RunTasks(const std::vector<Task>& tasks,
+                                  std::span<const Candidate* const> candidates,
+                                  std::uint64_t first_seed, std::size_t count,
+                                  const RunLength& length, std::vector<LoadRuns>& made) {
+  for (const Task& task : tasks) made[task.candidate][task.load].resize(count);
+  std::size_t done = 0;
+  RunInParallel(
+      tasks.size() * count, jobs_, control_,
+      [&](std::size_t i, RunControl& inner) {
+        const Task& task = tasks[i / count];
+        made[task.candidate].at(task.load)[i % count] =
+            RunOnce(*candidates[task.candidate], task.load, first_seed + i % count, length, inner);
+      },
+      [&](std::size_t /*i*/) {
+        ++runs_;
+        control_.OnProgress(fmt::format("recommend: runs of {} requests", length.requests), ++done,
+                            tasks.size() * count);
+      });
+  if (control_.StopRequested()) throw SearchStopped{};
+}
+
+// Repeats the search over the runs that are there until it asks for one that is not.
+CandidateEvaluator::SearchStep CandidateEvaluator::Continued(const LoadRuns& made,
+                                                             const RunLength& length,
+                                                             double start) const {
   const double own = axis_.own;
   LoadSearch search{.low = axis_.whole() ? 1 : own / kLoadFactorMax,
                     .high = own * kLoadFactorMax,
@@ -276,61 +346,70 @@ Evaluation CandidateEvaluator::EvaluateOne(const Candidate& candidate, std::uint
                     .step = start > 0 ? 1 + 3 * length.tolerance : 2};
   const double guess = start > 0 ? start : own;
   search.start = std::clamp(axis_.whole() ? std::round(guess) : guess, search.low, search.high);
-  const double limit = FindLoadLimit(search, [&](double load) {
-    if (load == own) return Room(asked);
-    return Room(Simulated(candidate, load, seed, length, control, found.runs));
-  });
-  if (limit >= search.high) {
-    throw InputError(InputError::Kind::kUsage, request_.source,
-                     fmt::format("until: holds at {} times the load; allowed: with a bound that "
-                                 "a larger load breaks, such as one on ttft",
-                                 kLoadFactorMax));
+  try {
+    const double limit = FindLoadLimit(search, [&](double load) {
+      const auto runs = made.find(load);
+      if (runs == made.end()) throw MissingRuns{load};
+      return SmallestMeanRoom(runs->second);
+    });
+    if (limit < search.high) return {limit, true};
+  } catch (const MissingRuns& missing) {
+    return {missing.load, false};
   }
-  found.limit = limit;
-  found.value = ValueAt(candidate, found.limit);
-  return found;
+  throw InputError(InputError::Kind::kUsage, request_.source,
+                   fmt::format("until: holds at {} times the load; allowed: with a bound that "
+                               "a larger load breaks, such as one on ttft",
+                               kLoadFactorMax));
 }
 
-void CandidateEvaluator::RunTasks(const std::vector<Task>& tasks,
-                                  std::span<const Candidate* const> candidates,
-                                  std::uint64_t first_seed, const RunLength& length,
-                                  std::span<const double> starts, Evaluations& results) {
-  std::size_t done = 0;
-  RunInParallel(
-      tasks.size(), jobs_, control_,
-      [&](std::size_t i, RunControl& inner) {
-        const auto [candidate, seed] = tasks[i];
-        const double start = starts.empty() ? 0 : starts[candidate];
-        results[candidate][seed] =
-            EvaluateOnce(*candidates[candidate], first_seed + seed, length, start, inner);
-      },
-      [&](std::size_t i) {
-        ++done;
-        runs_ += results[tasks[i].candidate][tasks[i].seed].runs;
-        control_.OnProgress(fmt::format("recommend: runs of {} requests", length.requests), done,
-                            tasks.size());
-      });
-  if (control_.StopRequested()) throw SearchStopped{};
+Evaluation CandidateEvaluator::EvaluationOf(const Candidate& candidate, const LoadRuns& made,
+                                            double limit) const {
+  Evaluation result{.value = {}, .values = {}, .limit = limit, .metrics = {}};
+  for (const LoadRun& run : made.at(axis_.own)) result.metrics.push_back(run.metrics);
+  if (Searches()) {
+    const auto value_at = [&](double load) { return ValueAt(candidate, load); };
+    result.value = Mapped(WithoutEachSeedOf(made, limit), value_at);
+    if (result.metrics.size() > 1) result.values = PseudoValues(result.value);
+    return result;
+  }
+  for (const std::vector<double>& metrics : result.metrics) {
+    result.values.push_back(request_.objective == Objective::kFleet
+                                ? FleetValue(candidate)
+                                : metrics[KeyIndex(MinimisedMetric(request_))]);
+  }
+  result.value = MeanOf(result.values);
+  return result;
 }
 
 Evaluations CandidateEvaluator::Evaluate(std::span<const Candidate* const> candidates,
                                          std::uint64_t first_seed, std::size_t count,
                                          const RunLength& length, std::span<const double> starts) {
-  Evaluations results(candidates.size(), std::vector<Evaluation>(count));
-  std::vector<Task> first;
-  std::vector<Task> others;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    for (std::size_t seed = 0; seed < count; ++seed) {
-      (seed == 0 && starts.empty() ? first : others).push_back({i, seed});
+  std::vector<double> expected(starts.begin(), starts.end());
+  if (Searches() && starts.empty() && count > 1) {
+    for (const Evaluation& one :
+         Evaluate(candidates, first_seed, 1, length, std::vector<double>(candidates.size(), 0.0)))
+      expected.push_back(one.limit);
+  }
+  std::vector<LoadRuns> made(candidates.size());
+  std::vector<double> limits(candidates.size());
+  std::vector<Task> tasks;
+  for (std::size_t i = 0; i < candidates.size(); ++i) tasks.push_back({i, axis_.own});
+  while (!tasks.empty()) {
+    RunTasks(tasks, candidates, first_seed, count, length, made);
+    std::vector<Task> next;
+    for (const Task& task : tasks) {
+      if (!Searches()) continue;
+      const SearchStep step = Continued(made[task.candidate], length, expected[task.candidate]);
+      limits[task.candidate] = step.load;
+      if (!step.found) next.push_back({task.candidate, step.load});
     }
+    tasks = std::move(next);
   }
-  std::vector<double> found(starts.begin(), starts.end());
-  if (starts.empty()) {
-    RunTasks(first, candidates, first_seed, length, {}, results);
-    for (const std::vector<Evaluation>& one : results) found.push_back(one[0].limit);
-  }
-  RunTasks(others, candidates, first_seed, length, found, results);
   control_.OnProgressEnd();
+  Evaluations results;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    results.push_back(EvaluationOf(*candidates[i], made[i], limits[i]));
+  }
   return results;
 }
 

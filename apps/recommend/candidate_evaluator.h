@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <variant>
@@ -13,10 +14,14 @@
 #include "apps/recommend/evaluation_log.h"
 #include "apps/recommend/load_search.h"
 #include "run/many/bounds.h"
+#include "run/many/jackknife.h"
 #include "run/record/summary.h"
 #include "run/run_control.h"
 
 namespace twin::run {
+
+// Each user of a closed loop sends several requests at least, and the first ones come all at once.
+inline constexpr std::int64_t kRequestsPerUser = 5;
 
 // Length of the runs of a rung.
 struct RunLength {
@@ -25,8 +30,19 @@ struct RunLength {
   double tolerance = 0.01;  // of the largest load
 };
 
-// Evaluations by configuration, then seed.
-using Evaluations = std::vector<std::vector<Evaluation>>;
+// Runs of one configuration with several seeds.
+struct Evaluation {
+  // The objective, in its unit, and without each seed. Where a load is searched: of the load at
+  // which the mean room of all seeds is 0.
+  RootOfMean value;
+  std::vector<double> values;  // its pseudo-values, by seed
+  double limit = 0;            // the largest load; 0: not searched
+  std::vector<std::vector<double>>
+      metrics;  // at the load of the request: by seed, then MetricKeys()
+};
+
+// By configuration.
+using Evaluations = std::vector<Evaluation>;
 
 class CandidateEvaluator {
  public:
@@ -65,6 +81,10 @@ class CandidateEvaluator {
   // prompts do not fit a step. Runs each configuration at a load that hardly keeps a device busy.
   std::vector<std::string> RejectInfeasible(const std::vector<Candidate>& candidates);
 
+  // Whether the workload has as many requests as runs of this length, which only a trace may lack.
+  // Runs the candidate once for a trace.
+  [[nodiscard]] bool HasRequests(const Candidate& candidate, const RunLength& length);
+
   // The fewest replicas with which the candidate, which has the most, keeps the bounds at the load
   // of the request, with one seed; or why the most do not keep them. `make` gives the candidate
   // with another number of replicas. Adds its runs to `runs`. Throws SearchStopped.
@@ -75,34 +95,46 @@ class CandidateEvaluator {
   void AddRuns(std::int64_t runs) { runs_ += runs; }
 
   // Runs every configuration with the seeds first..first + count - 1, in parallel; the same seeds
-  // for all. `starts`: where their largest loads are expected, or empty. Results do not depend on
-  // the number of threads. Throws what a run throws.
+  // for all. Each search for a largest load tries one load with all seeds at a time. `starts`:
+  // where the largest loads are expected; empty: where one seed finds them. Results do not depend
+  // on the number of threads. Throws what a run throws.
   Evaluations Evaluate(std::span<const Candidate* const> candidates, std::uint64_t first_seed,
                        std::size_t count, const RunLength& length, std::span<const double> starts);
 
  private:
   struct Task {
     std::size_t candidate = 0;
-    std::size_t seed = 0;
+    double load = 0;
   };
+  // Runs of one configuration, by load, then seed.
+  using LoadRuns = std::map<double, std::vector<LoadRun>>;
   [[nodiscard]] bool Searches() const;
+  // Runs each task with `count` seeds.
   void RunTasks(const std::vector<Task>& tasks, std::span<const Candidate* const> candidates,
-                std::uint64_t first_seed, const RunLength& length, std::span<const double> starts,
-                Evaluations& results);
-  [[nodiscard]] std::string LogKey(const Candidate& candidate, std::uint64_t seed,
-                                   const RunLength& length, double start) const;
+                std::uint64_t first_seed, std::size_t count, const RunLength& length,
+                std::vector<LoadRuns>& made);
+  [[nodiscard]] std::string LogKey(const Candidate& candidate, double load, std::uint64_t seed,
+                                   const RunLength& length) const;
   // From the log, if it is there.
-  [[nodiscard]] Evaluation EvaluateOnce(const Candidate& candidate, std::uint64_t seed,
-                                        const RunLength& length, double start, RunControl& control);
-  [[nodiscard]] Evaluation EvaluateOne(const Candidate& candidate, std::uint64_t seed,
-                                       const RunLength& length, double start, RunControl& control);
+  [[nodiscard]] LoadRun RunOnce(const Candidate& candidate, double load, std::uint64_t seed,
+                                const RunLength& length, RunControl& control);
+  // The next load that a search needs, or the largest one at which the bounds hold.
+  struct SearchStep {
+    double load = 0;
+    bool found = false;
+  };
+  [[nodiscard]] SearchStep Continued(const LoadRuns& made, const RunLength& length,
+                                     double start) const;
+  [[nodiscard]] Evaluation EvaluationOf(const Candidate& candidate, const LoadRuns& made,
+                                        double limit) const;
   [[nodiscard]] Deployment AtLoad(const Candidate& candidate, double load,
                                   const RunLength& length) const;
   // Summary of one run. Adds 1 to `runs`.
   [[nodiscard]] Summary Simulated(const Candidate& candidate, double load, std::uint64_t seed,
                                   const RunLength& length, RunControl& control,
                                   std::int64_t& runs) const;
-  [[nodiscard]] double Room(const Summary& summary) const;
+  // By bound; NaN: its metric has no value.
+  [[nodiscard]] std::vector<double> RoomsOf(const Summary& summary) const;
   [[nodiscard]] double MetricOf(const Summary& summary, const std::string& key) const;
   [[nodiscard]] double ValueAt(const Candidate& candidate, double limit) const;
 

@@ -18,21 +18,15 @@ using Json = nlohmann::ordered_json;
 // Undefined numbers are null.
 double NumberOf(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
 
-Evaluation EvaluationOf(const Json& json) {
-  Evaluation evaluation;
-  evaluation.value = NumberOf(json.at("value"));
-  evaluation.limit = NumberOf(json.at("limit"));
-  evaluation.runs = json.at("runs").get<std::int64_t>();
-  for (const Json& metric : json.at("metrics")) evaluation.metrics.push_back(NumberOf(metric));
-  return evaluation;
+LoadRun RunOf(const Json& json) {
+  LoadRun run;
+  for (const Json& metric : json.at("metrics")) run.metrics.push_back(NumberOf(metric));
+  for (const Json& room : json.at("rooms")) run.rooms.push_back(NumberOf(room));
+  return run;
 }
 
-std::string LineOf(const std::string& key, const Evaluation& evaluation) {
-  const Json json{{"key", key},
-                  {"value", evaluation.value},
-                  {"limit", evaluation.limit},
-                  {"runs", evaluation.runs},
-                  {"metrics", evaluation.metrics}};
+std::string LineOf(const std::string& key, const LoadRun& run) {
+  const Json json{{"key", key}, {"metrics", run.metrics}, {"rooms", run.rooms}};
   return json.dump() + "\n";
 }
 
@@ -51,7 +45,7 @@ EvaluationLog::EvaluationLog(std::filesystem::path path, const std::string& sear
   // Drops an incomplete last line.
   file_.emplace(path_, OutputFile::Appearance::kAtOnce);
   file_->Write(HeadOf(search) + "\n");
-  for (const auto& [key, evaluation] : read_) file_->Write(LineOf(key, evaluation));
+  for (const auto& [key, run] : read_) file_->Write(LineOf(key, run));
   file_->Flush();
 }
 
@@ -67,18 +61,18 @@ void EvaluationLog::Read(const std::string& search) {
   while (std::getline(file, line)) {
     const Json json = Json::parse(line, nullptr, false);
     if (json.is_discarded()) return;
-    read_.emplace(json.at("key").get<std::string>(), EvaluationOf(json));
+    read_.emplace(json.at("key").get<std::string>(), RunOf(json));
   }
 }
 
-std::optional<Evaluation> EvaluationLog::Find(const std::string& key) const {
+std::optional<LoadRun> EvaluationLog::Find(const std::string& key) const {
   const auto found = read_.find(key);
   return found == read_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void EvaluationLog::Add(const std::string& key, const Evaluation& evaluation) {
+void EvaluationLog::Add(const std::string& key, const LoadRun& run) {
   const std::lock_guard lock(mutex_);
-  file_->Write(LineOf(key, evaluation));
+  file_->Write(LineOf(key, run));
   file_->Flush();
 }
 

@@ -1,4 +1,4 @@
-// The evaluations of a search, in a file that a later search goes on with.
+// The runs of a search, in a file that a later search goes on with.
 #pragma once
 
 #include <filesystem>
@@ -12,15 +12,13 @@
 
 namespace twin::run {
 
-// Result of one configuration with one seed.
-struct Evaluation {
-  double value = 0;                  // of the objective, in its unit
-  double limit = 0;                  // the largest load of the machine; 0: not searched
-  std::vector<double> metrics = {};  // at the load of the request, by MetricKeys()
-  std::int64_t runs = 0;             // simulations that it took
+// Result of one configuration at one load with one seed.
+struct LoadRun {
+  std::vector<double> metrics = {};  // by MetricKeys()
+  std::vector<double> rooms = {};    // by bound, as a share of its limit; NaN: no value
 };
 
-// JSON lines: the first says what the search is, each other one is an evaluation. Every line is
+// JSON lines: the first says what the search is, each other one is a run. Every line is
 // written at once; an incomplete last line, of a process that was killed, is dropped. Thread-safe.
 class EvaluationLog {
  public:
@@ -29,11 +27,11 @@ class EvaluationLog {
   // cannot be written.
   EvaluationLog(std::filesystem::path path, const std::string& search);
 
-  // The evaluations that were read, whatever was added since.
-  [[nodiscard]] std::optional<Evaluation> Find(const std::string& key) const;
+  // The runs that were read, whatever was added since.
+  [[nodiscard]] std::optional<LoadRun> Find(const std::string& key) const;
 
   // Throws InputError (data).
-  void Add(const std::string& key, const Evaluation& evaluation);
+  void Add(const std::string& key, const LoadRun& run);
 
   // Removes the file, and the folder if nothing else is in it: the search has its answer.
   void Remove();
@@ -42,7 +40,7 @@ class EvaluationLog {
   void Read(const std::string& search);
 
   std::filesystem::path path_;
-  std::map<std::string, Evaluation> read_;
+  std::map<std::string, LoadRun> read_;
   std::mutex mutex_;  // guards file_
   std::optional<OutputFile> file_;
 };

@@ -138,6 +138,15 @@ std::string TimesText(const run::Layout& layout) {
   return layout.replicas > 1 ? fmt::format("{} times: ", layout.replicas) : "";
 }
 
+std::string LengthText(const run::LengthCheck& check) {
+  const auto percent = [](double share) { return fmt::format("{:+.1f} %", 100 * share); };
+  const std::string change = fmt::format("runs of {} requests change it by {} [{}, {}]",
+                                         check.requests, percent(check.change.value),
+                                         percent(check.change.low), percent(check.change.high));
+  return check.settled ? "settled: " + change
+                       : "not settled: the value may depend on the length of the runs; " + change;
+}
+
 void PrintAnswer(const run::Recommendation& answer, const RecommendConfig& request) {
   if (!answer.configurations.empty()) {
     const run::RecommendedConfiguration& first = answer.configurations[0];
@@ -147,6 +156,7 @@ void PrintAnswer(const run::Recommendation& answer, const RecommendConfig& reque
                                  ? fmt::format("the first again, on other seeds: {} {}",
                                                WithInterval(*answer.first_again), answer.value_unit)
                                  : "the first keeps the bounds on other seeds, too");
+    if (answer.length_check) std::cout << LengthText(*answer.length_check) << "\n\n";
     if (!first.command.empty()) {
       std::cout << fmt::format("{}{}\n\n", TimesText(first.candidate.choice.layout), first.command);
     }

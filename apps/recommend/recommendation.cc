@@ -21,6 +21,7 @@
 #include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
+#include "core/seed_range.h"
 #include "core/statistics.h"
 #include "run/many/capacity_runs.h"
 #include "run/many/distinct_reports.h"
@@ -35,21 +36,9 @@ using Objective = RecommendConfig::Objective;
 // A burst of fewer requests hardly waits, whatever the rate.
 constexpr std::int64_t kRungRequestsMin = 100;
 
-std::vector<double> ValuesOf(const std::vector<Evaluation>& seeds) {
+std::vector<double> MetricValues(const Evaluation& evaluation, std::size_t key) {
   std::vector<double> values;
-  for (const Evaluation& one : seeds) values.push_back(one.value);
-  return values;
-}
-
-double MeanLimit(const std::vector<Evaluation>& seeds) {
-  double sum = 0;
-  for (const Evaluation& one : seeds) sum += one.limit;
-  return sum / static_cast<double>(seeds.size());
-}
-
-std::vector<double> MetricValues(const std::vector<Evaluation>& seeds, std::size_t key) {
-  std::vector<double> values;
-  for (const Evaluation& one : seeds) values.push_back(one.metrics[key]);
+  for (const std::vector<double>& of_seed : evaluation.metrics) values.push_back(of_seed[key]);
   return values;
 }
 
@@ -98,10 +87,11 @@ class RecommendSearch {
   // Drops the configurations that break a bound at the load, if the objective needs the bounds
   // kept. `surely`: only if even the better end of the mean's interval breaks it.
   void RejectBroken(Evaluations& results, bool surely);
-  [[nodiscard]] std::string BrokenBound(const std::vector<Evaluation>& seeds, bool surely) const;
+  [[nodiscard]] std::string BrokenBound(const Evaluation& evaluation, bool surely) const;
   void RunFull(const RunLength& full);
   void Add(const RankedConfiguration& ranked, const Evaluations& results, const RunLength& full);
   void RunFirstAgain(const RunLength& full);
+  void CheckLength(const RunLength& full);
   // fleet: drops first configurations whose bounds do not hold on further seeds.
   void ConfirmFleets(const RunLength& full);
   void VarySettings(const RunLength& full);
@@ -119,10 +109,10 @@ class RecommendSearch {
   std::optional<EvaluationLog> log_;
   CostCache costs_;
   std::vector<Candidate> candidates_;
-  std::vector<std::size_t> alive_;    // of candidates_
-  std::vector<double> limits_;        // the latest largest loads, by candidates_; 0: not known
-  std::vector<std::size_t> front_;    // of candidates_: worth a full run for the Pareto front
-  std::vector<double> first_values_;  // of the first configuration, by seed
+  std::vector<std::size_t> alive_;  // of candidates_
+  std::vector<double> limits_;      // the latest largest loads, by candidates_; 0: not known
+  std::vector<std::size_t> front_;  // of candidates_: worth a full run for the Pareto front
+  RootOfMean first_value_;          // of the first configuration
   double first_limit_ = 0;
   Recommendation answer_;
 };
@@ -223,6 +213,7 @@ void RecommendSearch::Search() {
     RunFull(full);
     if (answer_.configurations.empty()) return;
     RunFirstAgain(full);
+    CheckLength(full);
     VarySettings(full);
   }
   FindFront();
@@ -236,8 +227,8 @@ std::vector<const Candidate*> RecommendSearch::Alive() const {
 
 Scores RecommendSearch::ScoresOf(const Evaluations& results) const {
   Scores scores;
-  for (const std::vector<Evaluation>& one : results) {
-    scores.push_back(ValuesOf(one));
+  for (const Evaluation& one : results) {
+    scores.push_back(one.values);
     for (double& score : scores.back()) {
       if (std::isnan(score)) {
         throw InputError(
@@ -312,10 +303,10 @@ void RecommendSearch::SizeFleets(const RunLength& full) {
   std::iota(alive_.begin(), alive_.end(), std::size_t{0});
 }
 
-std::string RecommendSearch::BrokenBound(const std::vector<Evaluation>& seeds, bool surely) const {
+std::string RecommendSearch::BrokenBound(const Evaluation& evaluation, bool surely) const {
   const std::vector<MetricBound>& bounds = evaluator_.bounds();
   for (std::size_t b = 0; b < bounds.size(); ++b) {
-    const Interval metric = MeanInterval(MetricValues(seeds, b), kRecommendLevel);
+    const Interval metric = MeanInterval(MetricValues(evaluation, b), kRecommendLevel);
     const bool at_most = bounds[b].kind == MetricBound::Kind::kAtMost;
     const double best = surely ? (at_most ? metric.low : metric.high) : metric.value;
     if (bounds[b].Holds(best)) continue;
@@ -346,7 +337,7 @@ void RecommendSearch::AddFront(const Evaluations& results) {
   const std::size_t ttft = evaluator_.KeyIndex("mean_ttft_ms");
   const std::size_t tpot = evaluator_.KeyIndex("mean_tpot_ms");
   std::vector<std::vector<double>> points;
-  for (const std::vector<Evaluation>& one : results)
+  for (const Evaluation& one : results)
     points.push_back({-Mean(MetricValues(one, ttft)), -Mean(MetricValues(one, tpot))});
   for (const std::size_t i : ParetoFront(points)) front_.push_back(alive_[i]);
 }
@@ -371,7 +362,7 @@ void RecommendSearch::Halve(const RunLength& full) {
                            .tolerance = full.tolerance * part};
     Evaluations results = evaluator_.Evaluate(Alive(), 0, kRungSeeds, length, Starts());
     answer_.rungs.push_back({length.requests, kRungSeeds, alive_.size(), 0});
-    for (std::size_t i = 0; i < results.size(); ++i) limits_[alive_[i]] = MeanLimit(results[i]);
+    for (std::size_t i = 0; i < results.size(); ++i) limits_[alive_[i]] = results[i].limit;
     RejectBroken(results, true);
     if (front_.empty()) AddFront(results);
     std::vector<std::size_t> alive;
@@ -401,31 +392,30 @@ void RecommendSearch::RunFull(const RunLength& full) {
       RankConfigurations(ScoresOf(results), kRecommendLevel, request_.tolerance);
   for (const RankedConfiguration& one : ranked) Add(one, results, full);
   if (ranked.empty()) return;
-  first_values_ = ValuesOf(results[ranked[0].index]);
-  first_limit_ = MeanLimit(results[ranked[0].index]);
+  first_value_ = results[ranked[0].index].value;
+  first_limit_ = results[ranked[0].index].limit;
 }
 
 void RecommendSearch::Add(const RankedConfiguration& ranked, const Evaluations& results,
                           const RunLength& full) {
-  const std::vector<Evaluation>& seeds = results[ranked.index];
+  const Evaluation& result = results[ranked.index];
   RecommendedConfiguration configuration;
   configuration.rank = answer_.configurations.size() + 1;
   configuration.tied = ranked.tied;
   configuration.candidate = candidates_[alive_[ranked.index]];
-  configuration.value = MeanInterval(ValuesOf(seeds), kRecommendLevel);
+  configuration.value = MeanInterval(result.values, kRecommendLevel);
   const std::vector<std::string>& keys = evaluator_.MetricKeys();
   for (std::size_t k = 0; k < keys.size(); ++k) {
     const bool again = std::ranges::any_of(
         configuration.metrics, [&](const auto& metric) { return metric.first == keys[k]; });
     if (!again)
       configuration.metrics.emplace_back(keys[k],
-                                         MeanInterval(MetricValues(seeds, k), kRecommendLevel));
+                                         MeanInterval(MetricValues(result, k), kRecommendLevel));
   }
   for (std::size_t b = 0; b < evaluator_.bounds().size(); ++b) {
     const MetricBound& bound = evaluator_.bounds()[b];
-    const Interval metric = MeanInterval(MetricValues(seeds, b), kRecommendLevel);
-    const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
-    configuration.margins.push_back({bound.text(), metric, bound.Slack(metric.value) / scale});
+    const Interval metric = MeanInterval(MetricValues(result, b), kRecommendLevel);
+    configuration.margins.push_back({bound.text(), metric, bound.Room(metric.value)});
   }
   configuration.command = ServerCommand(configuration.candidate);
   configuration.experiment = evaluator_.ExperimentOf(configuration.candidate, full);
@@ -437,7 +427,22 @@ void RecommendSearch::RunFirstAgain(const RunLength& full) {
   const Evaluations results =
       evaluator_.Evaluate(std::span(&first, 1), kRungSeeds + replications(), replications(), full,
                           std::span(&first_limit_, 1));
-  answer_.first_again = MeanInterval(ValuesOf(results[0]), kRecommendLevel);
+  answer_.first_again = MeanInterval(results[0].values, kRecommendLevel);
+}
+
+void RecommendSearch::CheckLength(const RunLength& full) {
+  RunLength longer = full;
+  const auto users = static_cast<std::int64_t>(evaluator_.axis().whole() ? first_limit_ : 0);
+  longer.requests = 2 * std::max(full.requests, kRequestsPerUser * users);
+  const Candidate* const first = &answer_.configurations[0].candidate;
+  if (!evaluator_.HasRequests(*first, longer)) return;
+  const Evaluations results = evaluator_.Evaluate(std::span(&first, 1), kRungSeeds, replications(),
+                                                  longer, std::span(&first_limit_, 1));
+  const Interval ratio =
+      CompareRoots(results[0].value, first_value_, 2 * kRecommendLevel - 1).ratio;
+  const Interval change{ratio.value - 1, ratio.low - 1, ratio.high - 1, ratio.n};
+  const bool settled = change.low >= -request_.tolerance && change.high <= request_.tolerance;
+  answer_.length_check = LengthCheck{longer.requests, change, settled};
 }
 
 void RecommendSearch::ConfirmFleets(const RunLength& full) {
@@ -471,11 +476,11 @@ void RecommendSearch::VarySettings(const RunLength& full) {
   auto result = results.begin();
   for (const SettingVariants& setting : settings) {
     const auto first_reason = reason;
-    std::vector<std::vector<double>> values;
+    std::vector<std::optional<RootOfMean>> values;
     for (; values.size() < setting.choices.size(); ++reason)
-      values.push_back(reason->empty() ? ValuesOf(*result++) : std::vector<double>{});
+      values.push_back(reason->empty() ? std::optional((result++)->value) : std::nullopt);
     answer_.sensitivity.push_back(
-        SensitivityOf(setting, values, first_values_, objective, request_.tolerance));
+        SensitivityOf(setting, values, first_value_, objective, request_.tolerance));
     for (std::size_t i = 0; i < values.size(); ++i)
       answer_.sensitivity.back().effects[i].reason = first_reason[static_cast<std::ptrdiff_t>(i)];
   }
@@ -500,6 +505,7 @@ void RecommendSearch::FindFront() {
 
 Recommendation Recommend(const RecommendConfig& request, const RecommendOptions& options,
                          RunControl& control) {
+  RequireSeeds(request.source, request.seed, kRungSeeds + 2 * std::uint64_t{request.replications});
   DistinctReports reports(control);
   Recommendation answer = RecommendSearch(request, options, reports).Run();
   reports.OnProgressEnd();

@@ -7,15 +7,17 @@
 // once more on further seeds, because the best of many is best partly by luck. Around it, every
 // setting is then varied alone.
 //
-// A configuration's score is the largest load at which the bounds hold, for each seed by itself:
-// one seed's runs at two loads have the same arrivals, compressed, so that few runs find the load.
+// A configuration's value is the largest load at which the bounds hold in the mean over all seeds;
+// its scores by seed are the pseudo-values of the jackknife (run/many/jackknife.h). A seed's runs
+// at two loads have the same arrivals, compressed, so that few runs find the load.
 //
 // The objective fleet has no load to find, but a number of replicas: the fewest with which the
 // bounds hold, by bisection on one seed; the full runs then decide among the numbers around it.
 //
 // Easy to get wrong: short runs have not filled the KV cache and flatter overloaded configurations.
 // The first rung therefore is five times as long as filling the largest cache takes, and the
-// metrics leave the filling out.
+// metrics leave the filling out. Whether full runs are long enough is asked at the end: those of
+// the first configuration are repeated with twice as many requests.
 #pragma once
 
 #include <cstddef>
@@ -84,6 +86,14 @@ struct RecommendRung {
   std::size_t kept = 0;
 };
 
+// The first configuration in runs of twice as many requests, with the seeds of the full runs.
+struct LengthCheck {
+  std::int64_t requests = 0;  // per run
+  // Relative change of the objective; each end holds with kRecommendLevel (two one-sided tests).
+  Interval change = {};
+  bool settled = false;  // both ends are within the tolerance of the request
+};
+
 struct Recommendation {
   std::string objective;
   std::string value_unit;
@@ -97,6 +107,8 @@ struct Recommendation {
   // The first configuration's value on further seeds; not with fleet, whose first one keeps the
   // bounds there.
   std::optional<Interval> first_again;
+  // Not with fleet, nor where a trace has no more requests.
+  std::optional<LengthCheck> length_check;
   std::vector<SettingSensitivity> sensitivity;
   // The configurations above that no other one beats in both mean TTFT and mean TPOT at the load.
   std::vector<ParetoConfiguration> pareto;

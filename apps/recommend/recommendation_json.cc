@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 #include <variant>
 
 #include <nlohmann/json.hpp>
@@ -52,6 +53,14 @@ Json ConfigurationJson(const RecommendedConfiguration& one, const RecommendConfi
           {"command", one.command}};
 }
 
+Json LengthJson(const std::optional<LengthCheck>& check) {
+  if (!check) return {};
+  Json json{{"requests", check->requests}};
+  json.update(IntervalJson(check->change, "change"));
+  json["settled"] = check->settled;
+  return json;
+}
+
 Json SensitivityJson(const SettingSensitivity& setting) {
   const Interval none{std::nan(""), std::nan(""), std::nan(""), 0};
   Json json{{"path", setting.path}, {"value", setting.value}};
@@ -92,6 +101,7 @@ std::string RecommendationJson(const Recommendation& answer, const RecommendConf
       {"load", {{"value", answer.load}, {"unit", answer.load_unit}}},
       {"configurations", Json::array()},
       {"first_again", answer.first_again ? IntervalJson(*answer.first_again, "mean") : Json()},
+      {"length_check", LengthJson(answer.length_check)},
       {"sensitivity", Json::array()},
       {"pareto", Json::array()},
       {"rejected", Json::array()},

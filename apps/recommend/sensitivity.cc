@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <limits>
 #include <optional>
 
 #include "apps/recommend/server_settings.h"
@@ -16,7 +15,6 @@
 namespace twin::run {
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMemoryStep = 0.05;
 constexpr double kMemoryMax = 0.98;
 
@@ -154,45 +152,36 @@ void AddWordVariants(const CandidateSpace& space, const CandidateSettings& choic
   all.push_back(std::move(servers));
 }
 
-// Interval of the ratios value / own value, seed by seed; NaN unless all are positive.
-Interval LogRatio(std::span<const double> values, std::span<const double> own) {
-  std::vector<double> logarithms;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (!(values[i] > 0 && own[i] > 0)) return {kUnknown, kUnknown, kUnknown, own.size()};
-    logarithms.push_back(std::log(values[i] / own[i]));
-  }
-  return MeanInterval(logarithms, kRecommendLevel);
-}
-
-Interval ChangeOf(std::span<const double> values, std::span<const double> own) {
-  if (values.empty()) return {kUnknown, kUnknown, kUnknown, 0};
-  const Interval log = LogRatio(values, own);
-  return {std::expm1(log.value), std::expm1(log.low), std::expm1(log.high), log.n};
+Interval ChangeOf(const std::optional<RootOfMean>& value, const RootOfMean& own) {
+  if (!value) return kNoInterval;
+  const Interval ratio = CompareRoots(*value, own, kRecommendLevel).ratio;
+  return {ratio.value - 1, ratio.low - 1, ratio.high - 1, ratio.n};
 }
 
 std::optional<Interval> ElasticityOf(const SettingVariants& variants,
-                                     const std::vector<std::vector<double>>& values,
-                                     std::span<const double> own) {
+                                     const std::vector<std::optional<RootOfMean>>& values,
+                                     const RootOfMean& own) {
   if (variants.ratios.empty()) return std::nullopt;
-  std::span<const double> at_low = own;
-  std::span<const double> at_high = own;
+  const RootOfMean* at_low = &own;
+  const RootOfMean* at_high = &own;
   double low = 1;
   double high = 1;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i].empty()) continue;
+    if (!values[i]) continue;
     if (variants.ratios[i] < low) {
       low = variants.ratios[i];
-      at_low = values[i];
+      at_low = &*values[i];
     }
     if (variants.ratios[i] > high) {
       high = variants.ratios[i];
-      at_high = values[i];
+      at_high = &*values[i];
     }
   }
   if (low == high) return std::nullopt;
-  const Interval log = LogRatio(at_high, at_low);
+  const Interval ratio = CompareRoots(*at_high, *at_low, kRecommendLevel).ratio;
   const double width = std::log(high / low);
-  return Interval{log.value / width, log.low / width, log.high / width, log.n};
+  return Interval{std::log(ratio.value) / width, std::log(ratio.low) / width,
+                  std::log(ratio.high) / width, ratio.n};
 }
 
 std::string PercentText(double share) {
@@ -268,8 +257,8 @@ std::vector<Candidate> MakeVariants(const CandidateSpace& space,
 }
 
 SettingSensitivity SensitivityOf(const SettingVariants& variants,
-                                 const std::vector<std::vector<double>>& values,
-                                 std::span<const double> own, const std::string& objective,
+                                 const std::vector<std::optional<RootOfMean>>& values,
+                                 const RootOfMean& own, const std::string& objective,
                                  double tolerance) {
   CHECK(values.size() == variants.choices.size());
   SettingSensitivity result{.path = variants.path,

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,12 +34,12 @@ std::vector<Candidate> MakeVariants(const CandidateSpace& space,
                                     const Candidate& own, CandidateEvaluator& evaluator,
                                     CostCache& costs, std::vector<std::string>& reasons);
 
-// Computes sensitivities from the objective with each variant, by variant and seed (empty: it does
-// not run), and from the objective of the configuration itself. Elasticities are ln(value ratio) /
-// ln(setting ratio) between the outermost variants that ran.
+// Computes sensitivities from the objective with each variant, by variant (nullopt: it does not
+// run), and from the objective of the configuration itself, whose seeds are the same. Elasticities
+// are ln(value ratio) / ln(setting ratio) between the outermost variants that ran.
 SettingSensitivity SensitivityOf(const SettingVariants& variants,
-                                 const std::vector<std::vector<double>>& values,
-                                 std::span<const double> own, const std::string& objective,
+                                 const std::vector<std::optional<RootOfMean>>& values,
+                                 const RootOfMean& own, const std::string& objective,
                                  double tolerance);
 
 }  // namespace twin::run

@@ -29,10 +29,11 @@ std::string IntervalText(const Certainty& certainty) {
     return fmt::format("no intervals (draws are made for simulated runs of up to {} steps)",
                        kStepsOfDrawnRun);
   }
-  return fmt::format("90 % of {} draws of {} lie within the intervals", certainty.draws->draws,
+  return fmt::format("one more draw of {} lies within an interval with 90 % ({} draws)",
                      certainty.draws->has_model_errors
                          ? "arrivals and errors of the cost model"
-                         : "arrivals (the errors of the cost model are unknown)");
+                         : "arrivals (the errors of the cost model are unknown)",
+                     certainty.draws->draws);
 }
 
 std::string RecordedText(const SystemConfig& system) {

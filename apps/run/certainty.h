@@ -17,7 +17,7 @@ struct Certainty {
   // Draws of arrivals and of the errors of the cost model; nullopt if none were made.
   std::optional<run::UncertaintyComparison> draws;
 
-  // The middle 90 % of the draws; null if there is none.
+  // The interval that holds one more draw with 90 %; null if there is none.
   [[nodiscard]] const run::DrawnInterval* Find(std::string_view metric) const;
 };
 

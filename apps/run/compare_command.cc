@@ -49,17 +49,18 @@ std::string CausesText(const run::DrawnMetric& metric) {
 
 // The verdict on two experiments in one line.
 std::string Verdict(const std::vector<std::string>& names, const run::DrawnMetric& metric) {
-  const double second = metric.second_is_better;
-  const std::string& better = names[second >= 0.5 ? 1 : 0];
-  const std::string& worse = names[second >= 0.5 ? 0 : 1];
-  const double share = std::max(second, 1 - second);
-  if (share >= run::kDecided)
-    return fmt::format("{} beats {} ({:.0f} %)", better, worse, 100 * share);
+  const bool second = metric.second_is_better.share >= 0.5;
+  const run::DrawnProbability better =
+      second ? metric.second_is_better : metric.second_is_better.opposite();
+  const std::string text =
+      fmt::format("{} is better in {:.0f} % of the draws: P(better) {:.2f} to {:.2f}",
+                  names[second ? 1 : 0], 100 * better.share, better.low, better.high);
+  if (better.is_likely()) return text;
   const std::string causes = CausesText(metric);
-  return fmt::format(
-      "not decidable ({} is better in {:.0f} % of the draws); {}", better, 100 * share,
-      causes.empty() ? "most of the spread is chance of the workload: more requests would help"
-                     : "measuring would decide it, by share of the variance: " + causes);
+  return fmt::format("not decidable ({}); {}", text,
+                     causes.empty()
+                         ? "most of the spread is chance of the workload: more requests would help"
+                         : "measuring would decide it, by share of the variance: " + causes);
 }
 
 Json IntervalJson(const run::DrawnInterval& interval) {
@@ -77,8 +78,8 @@ Table DrawsTable(const std::vector<std::string>& names,
     for (const run::DrawnInterval& value : metric.values) row.push_back(DrawnCell(value));
     if (names.size() < 2) continue;
     row.push_back(DrawnCell(metric.difference));
-    row[1].best = 1 - metric.second_is_better >= run::kDecided;
-    row[2].best = metric.second_is_better >= run::kDecided;
+    row[1].best = metric.second_is_better.opposite().is_likely();
+    row[2].best = metric.second_is_better.is_likely();
   }
   return table;
 }
@@ -88,7 +89,8 @@ void PrintDraws(std::ostream& out, const std::vector<std::string>& names,
                 const run::UncertaintyComparison& comparison, TableFormat format) {
   out << '\n';
   WriteRemark(out,
-              fmt::format("{} draws of the workload{}: median, and 5th and 95th percentile",
+              fmt::format("{} draws of the workload{}: median, and the interval that holds one "
+                          "more draw with 90 %",
                           comparison.draws,
                           comparison.has_model_errors ? " and of the cost model's errors" : ""),
               format);
@@ -103,6 +105,12 @@ void PrintDraws(std::ostream& out, const std::vector<std::string>& names,
                   format);
     }
   }
+  if (names.size() == 2) {
+    WriteRemark(out,
+                "P(better): the probability of being better in one more draw, which both share; it "
+                "does not compare means (95 % interval; decided if it leaves out 0.5)",
+                format);
+  }
   if (!comparison.has_model_errors) {
     WriteRemark(out,
                 "The cost models do not know their errors (only cost.profile does): the intervals "
@@ -113,6 +121,7 @@ void PrintDraws(std::ostream& out, const std::vector<std::string>& names,
 
 Json DrawsJson(const run::UncertaintyComparison& comparison) {
   Json json{{"draws", comparison.draws},
+            {"first_seed", comparison.first_seed},
             {"has_model_errors", comparison.has_model_errors},
             {"metrics", Json::array()}};
   for (const run::DrawnMetric& metric : comparison.metrics) {
@@ -123,7 +132,9 @@ Json DrawsJson(const run::UncertaintyComparison& comparison) {
     Json one{{"name", metric.name}, {"values", values}, {"variance_shares", causes}};
     if (metric.values.size() == 2) {
       one["difference"] = IntervalJson(metric.difference);
-      one["second_is_better"] = metric.second_is_better;
+      one["second_is_better"] = metric.second_is_better.share;
+      one["second_is_better_low"] = metric.second_is_better.low;
+      one["second_is_better_high"] = metric.second_is_better.high;
     }
     json["metrics"].push_back(std::move(one));
   }
@@ -260,8 +271,26 @@ std::optional<run::UncertaintyComparison> Draw(const CompareArguments& arguments
     const fs::path file = fs::path(run) / "config.resolved.textproto";
     experiments.push_back(ParseExperiment(ReadTextFile(file), file.string(), run));
   }
+  if (experiments.back().seed != experiments.front().seed) {
+    std::cerr << fmt::format("note: the draws of both take the seeds from {} on, those of {}\n",
+                             experiments.front().seed, arguments.runs.front());
+  }
   TerminalControl control;
   return run::CompareDraws(experiments, arguments.draws, control);
+}
+
+// Says that the differences of single simulations hold chance. `differences`: of configurations.
+void NoteChance(const std::vector<run::RunResult>& runs,
+                const std::vector<FieldDifference>& differences) {
+  const bool measured =
+      std::ranges::any_of(runs, [](const run::RunResult& run) { return run.measured.has_value(); });
+  if (measured || differences.empty()) return;
+  const bool seeds_differ =
+      std::ranges::find(differences, "seed", &FieldDifference::path) != differences.end();
+  std::cerr << fmt::format(
+      "note: one run each{}: differences include the luck of their arrivals; `compare --draws 20` "
+      "or a study (docs/studies.md) tells them apart\n",
+      seeds_differ ? ", with different seeds" : "");
 }
 
 void PrintJson(const std::vector<run::RunResult>& results, std::span<const NamedSummary> runs,
@@ -308,6 +337,7 @@ void Compare(const CompareArguments& arguments) {
     std::cerr << fmt::format("wrote {}\n", arguments.perfetto);
   }
   const std::vector<FieldDifference> differences = Differences(results);
+  if (arguments.draws == 0) NoteChance(results, differences);
   const std::optional<run::UncertaintyComparison> draws = Draw(arguments);
   if (arguments.format == "json") {
     PrintJson(results, runs, names, differences, draws);
@@ -346,8 +376,9 @@ void AddCompareCommand(CommandParser app, CommandContext& /*context*/) {
   command
       .AddOption(
           "--draws", arguments->draws,
-          "Simulate the experiments of one or two runs this many times, with other seeds and other "
-          "errors of the cost model; print intervals and which run is better (not in csv)")
+          "Simulate the experiments of one or two runs this many times, at least 19, with other "
+          "seeds and other errors of the cost model, the same for both; print intervals that hold "
+          "one more draw with 90 %, and which run is more likely to be better (not in csv)")
       .InRange(run::kDrawsMin, 100'000);
   command.OnCall([arguments] { Compare(*arguments); });
 }

@@ -59,6 +59,12 @@ Json SettledJson(const run::Capacity& capacity) {
 
 Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
+Json IntervalJson(const run::Interval& interval) {
+  return {{"mean", NumberJson(interval.value)},
+          {"low", NumberJson(interval.low)},
+          {"high", NumberJson(interval.high)}};
+}
+
 Json CapacityJson(const run::Capacity& capacity, double confidence) {
   Json json{{"experiment", capacity.experiment},
             {"value", NumberJson(capacity.value)},
@@ -72,14 +78,12 @@ Json CapacityJson(const run::Capacity& capacity, double confidence) {
             {"settled", SettledJson(capacity)},
             {"monotone", capacity.monotone},
             {"saturated", capacity.saturated},
+            {"change", IntervalJson(capacity.change)},
             {"by_seed", Json()},
             {"probes", Json::array()}};
-  if (!capacity.roots.empty()) {
-    json["by_seed"] = {{"mean", NumberJson(capacity.by_seed.value)},
-                       {"low", NumberJson(capacity.by_seed.low)},
-                       {"high", NumberJson(capacity.by_seed.high)},
-                       {"censored", capacity.censored},
-                       {"values", capacity.roots}};
+  if (!capacity.root.without.empty()) {
+    json["by_seed"] = IntervalJson(capacity.by_seed);
+    json["by_seed"]["values"] = run::PseudoValues(capacity.root);
   }
   for (const run::CapacityProbe& probe : capacity.probes) {
     json["probes"].push_back({{"x", probe.x},
@@ -153,11 +157,18 @@ void PrintCapacities(const run::CapacityAnswer& answer, bool smallest, TableForm
   }
 }
 
+// What doubling the runs did to the value.
+std::string ChangeText(const run::Interval& change) {
+  if (!std::isfinite(change.value)) return "nothing compares it with that of shorter runs";
+  return fmt::format("the last doubling changed it by {} [{}, {}]", Shown(change.value),
+                     Shown(change.low), Shown(change.high));
+}
+
 void WarnOf(const run::Capacity& capacity, const run::CapacityQuestion& question) {
   if (capacity.settled == run::Capacity::Settled::kNo) {
     std::cerr << fmt::format(
-        "warning: {}: the value still depends on the length of the runs ({} requests)\n",
-        capacity.experiment, capacity.requests);
+        "warning: {}: the value may still depend on the length of the runs ({} requests): {}\n",
+        capacity.experiment, capacity.requests, ChangeText(capacity.change));
   }
   if (capacity.settled == run::Capacity::Settled::kNotTestable) {
     std::cerr << fmt::format(
@@ -165,11 +176,11 @@ void WarnOf(const run::Capacity& capacity, const run::CapacityQuestion& question
         "the value depends on their length\n",
         capacity.experiment, capacity.requests);
   }
-  if (capacity.censored > 0) {
+  if (!capacity.root.without.empty() && !std::isfinite(capacity.by_seed.low)) {
     std::cerr << fmt::format(
-        "warning: {}: {} of {} seeds alone hold everywhere or nowhere in --between, so that the "
-        "values of the seeds have no interval\n",
-        capacity.experiment, capacity.censored, capacity.roots.size());
+        "warning: {}: {} has no value in some runs near the value, so that the seeds give no "
+        "interval\n",
+        capacity.experiment, capacity.limiting);
   }
   if (capacity.saturated) {
     std::cerr << fmt::format(

@@ -14,6 +14,7 @@
 #include "core/hash.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
+#include "core/seed_range.h"
 #include "run/many/forked_runs.h"
 
 namespace twin::run {
@@ -63,6 +64,7 @@ Study::Study(StudyConfig config, std::span<const std::string> overrides)
     experiment.Change(overrides, std::filesystem::current_path());
   }
   first_seed_ = config_.seed.value_or(bases_.front().seed());
+  RequireSeeds(config_.source, first_seed_, config_.replications);
   if (bases_.size() > 1) columns_.emplace_back("base");
   for (std::size_t i = 0; i < config_.axes.size(); ++i) {
     AddAxis(config_.axes[i], fmt::format("{}: axis[{}]", config_.source, i));
@@ -178,6 +180,17 @@ void Study::SetHash() {
   }
   for (const ExperimentTemplate& base : bases_) hash = MixWords(hash, base.Hash(varied));
   hash_ = HexText(hash);
+}
+
+std::string Study::SeedNote() const {
+  for (std::size_t i = 0; i < bases_.size(); ++i) {
+    const std::uint64_t own = bases_[i].seed();
+    if (own == 0 || own == first_seed_) continue;
+    return fmt::format(
+        "the seed {} of {} has no effect: all points have the study's seeds, from {} on", own,
+        config_.bases[i], first_seed_);
+  }
+  return {};
 }
 
 std::vector<std::string> Study::AxisValues(std::size_t point) const {

@@ -35,8 +35,9 @@ class Study {
   // apply after `config.set`.
   // Throws InputError (usage): an experiment that cannot be read, an axis without such a field or
   // with a value of another type, coupled fields with different numbers of values, one field on two
-  // axes, a field that a study sets itself (seed, name), a derived column that cannot be computed,
-  // a file of the experiments or of the axes that cannot be read. Reads all of these files.
+  // axes, a field that a study sets itself (seed, name), seeds beyond 2^64 - 1, a derived column
+  // that cannot be computed, a file of the experiments or of the axes that cannot be read. Reads
+  // all of these files.
   Study(StudyConfig config, std::span<const std::string> overrides);
 
   [[nodiscard]] const StudyConfig& config() const { return config_; }
@@ -57,6 +58,8 @@ class Study {
   // By column, as a user would write them. REQUIRES: point < points().
   [[nodiscard]] std::vector<std::string> ValuesOf(std::size_t point) const;
 
+  // Says that a base has a seed of its own, which the study's seeds replace; empty if none has.
+  [[nodiscard]] std::string SeedNote() const;
   [[nodiscard]] std::uint64_t SeedOf(std::uint32_t replication) const {
     return first_seed_ + replication;
   }

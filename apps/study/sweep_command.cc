@@ -72,6 +72,9 @@ void PrintResult(const SweepArguments& arguments, const run::Study& study,
 
 void Sweep(const SweepArguments& arguments, CommandContext& context) {
   const run::Study study(ReadStudy(ExperimentFile(arguments.study)), arguments.assignments);
+  if (const std::string note = study.SeedNote(); !note.empty()) {
+    std::cerr << fmt::format("note: {}\n", note);
+  }
   if (arguments.dry_run) {
     PrintPoints(study);
     return;

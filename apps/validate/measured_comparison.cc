@@ -12,6 +12,7 @@
 
 #include "apps/validate/simulated_clients.h"
 #include "core/input_error.h"
+#include "core/seed_range.h"
 #include "core/statistics.h"
 #include "run/cost_cache.h"
 #include "run/deployment.h"
@@ -213,6 +214,7 @@ void Comparer::Measure() {
 
 void Comparer::Simulate() {
   const bool drawn = load_.replay.draws > 1;
+  RequireSeeds("the experiment", config_.seed, kModelDraws + 1);
   has_model_draws_ = sim::TraitsOf(config_.cost).is_measured;
   std::vector<ExperimentConfig> experiments;
   for (int i = 0; i < load_.replay.draws; ++i) experiments.push_back(Drawn(config_, i, 0));

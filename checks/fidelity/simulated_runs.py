@@ -47,11 +47,28 @@ def write_trace(run, path):
                           16 if request.chunks else "", ";".join(map(str, request.chunks))])
 
 
-def quantile(values, share):
-    """numpy's default. REQUIRES: sorted values, at least one."""
-    at = share * (len(values) - 1)
+def at_position(values, at):
+    """Linear between sorted values, of which the first has the position 0."""
     low = int(at)
     return values[low] + (values[min(low + 1, len(values) - 1)] - values[low]) * (at - low)
+
+
+def quantile(values, share):
+    """numpy's default. REQUIRES: sorted values, at least one."""
+    return at_position(values, share * (len(values) - 1))
+
+
+VALUES_OF_PREDICTION = 19  # the fewest whose interval holds one more value with 90 %
+
+
+def prediction_interval(values):
+    """(low, high), which hold one more value with 90 %, as PredictionIntervalOf of core/statistics.h.
+
+    REQUIRES: at least VALUES_OF_PREDICTION values.
+    """
+    ordered, last = sorted(values), len(values) - 1
+    low = (len(values) + 1) / (VALUES_OF_PREDICTION + 1) - 1
+    return at_position(ordered, low), at_position(ordered, last - low)
 
 
 def statistics_of(name, seconds):

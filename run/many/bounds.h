@@ -1,6 +1,7 @@
 // Bounds on metrics, as `--until` takes them: p99_ttft_ms<=1000 && p99_tpot_ms<=100.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -16,12 +17,14 @@ struct MetricBound {
   Kind kind = Kind::kAtMost;
   double limit = 0;
 
-  // Positive where the bound holds with room, negative where it is broken, in the metric's unit.
-  [[nodiscard]] double Slack(double value) const {
-    return kind == Kind::kAtMost ? limit - value : value - limit;
+  // How far the value is from the limit, as a share of it; of a limit of 0, in the metric's unit.
+  // Positive where the bound holds with room, negative where it is broken.
+  [[nodiscard]] double Room(double value) const {
+    const double room = kind == Kind::kAtMost ? limit - value : value - limit;
+    return limit == 0 ? room : room / std::abs(limit);
   }
   // Whether the bound holds; equality counts.
-  [[nodiscard]] bool Holds(double value) const { return Slack(value) >= 0; }
+  [[nodiscard]] bool Holds(double value) const { return Room(value) >= 0; }
   // The bound as it was written, without spaces.
   [[nodiscard]] std::string text() const;
 };

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "core/check.h"
@@ -45,23 +44,33 @@ CapacityQuestion Mirrored(CapacityQuestion question) {
 void MirrorBack(Capacity& found) {
   found.value = -found.value;
   found.low = -std::exchange(found.high, -found.low);
-  found.by_seed = {-found.by_seed.value, -found.by_seed.high, -found.by_seed.low, found.by_seed.n};
+  for (Interval* interval : {&found.by_seed, &found.change}) {
+    *interval = {-interval->value, -interval->high, -interval->low, interval->n};
+  }
   for (CapacityProbe& probe : found.probes) probe.x = -probe.x;
-  for (double& root : found.roots) root = -root;
+  found.root = Mapped(std::move(found.root), [](double root) { return -root; });
 }
 
-// Whether the value equals the value of shorter runs, up to the tolerance. `before`: nullopt for
-// the first length.
-Capacity::Settled SettledAfter(const CapacitySearch& search, std::optional<double> before,
-                               const CapacityQuestion& question) {
+// Two one-sided tests that the change is within the tolerance (Schuirmann, Journal of
+// Pharmacokinetics and Biopharmaceutics 15, 1987): each end has the whole error.
+Interval ChangeOf(const RootOfMean& now, const RootOfMean& before, double confidence) {
+  if (now.without.empty() || before.without.empty()) return kNoInterval;
+  return ComparePaired(PseudoValues(now), PseudoValues(before), 2 * confidence - 1).difference;
+}
+
+// Whether the value equals that of shorter runs, up to the tolerance, also at both ends of the
+// change. `before`: nullptr for the first length.
+Capacity::Settled SettledAfter(const CapacitySearch& search, const Capacity* before) {
   const Capacity& found = search.found();
   // Longer runs hold at even fewer values.
   if (found.verdict == Capacity::Verdict::kHoldsNowhere) return Capacity::Settled::kYes;
   if (!search.HasAllRequests()) return Capacity::Settled::kNotTestable;
-  const double width =
-      std::max(question.tolerance * std::abs(found.value), CapacitySearch::WidthMin(question));
-  const bool settled = before && std::abs(found.value - *before) <= width;
-  return settled ? Capacity::Settled::kYes : Capacity::Settled::kNo;
+  if (before == nullptr || before->verdict != found.verdict) return Capacity::Settled::kNo;
+  const bool everywhere = found.verdict == Capacity::Verdict::kHoldsEverywhere;
+  const bool settled = std::abs(found.value - before->value) <= search.Tolerated() &&
+                       found.change.low >= -search.SmallestStep() &&
+                       found.change.high <= search.SmallestStep();
+  return everywhere || settled ? Capacity::Settled::kYes : Capacity::Settled::kNo;
 }
 
 // Doubles the runs of all experiments that have longer ones until no value moves.
@@ -73,10 +82,10 @@ void FindValues(const Searches& searches, const CapacityQuestion& question) {
     for (std::size_t i = 0; i < searches.size(); ++i) {
       Capacity& found = searches[i]->found();
       if (found.settled == Capacity::Settled::kNotTestable) continue;
-      const std::optional<double> before =
-          doubling == 0 ? std::nullopt : std::optional<double>(found.value);
+      const Capacity before = found;
       searches[i]->FindValue(requests[i]);
-      found.settled = SettledAfter(*searches[i], before, question);
+      found.change = ChangeOf(found.root, before.root, question.confidence);
+      found.settled = SettledAfter(*searches[i], doubling == 0 ? nullptr : &before);
       moves = moves || found.settled == Capacity::Settled::kNo;
       requests[i] *= 2;
     }
@@ -126,9 +135,8 @@ CapacityAnswer FindCapacities(const std::vector<ExperimentTemplate>& experiments
   const double level = 1 - (1 - question.confidence) /
                                static_cast<double>(std::max<std::size_t>(2, found.size()) - 1);
   for (std::size_t i = 1; i < found.size(); ++i) {
-    if (found[0].roots.empty() || found[i].roots.empty()) continue;
-    if (found[0].censored + found[i].censored > 0) continue;
-    answer.comparisons.push_back({i, 0, ComparePaired(found[i].roots, found[0].roots, level)});
+    if (!std::isfinite(found[0].by_seed.low + found[i].by_seed.low)) continue;
+    answer.comparisons.push_back({i, 0, CompareRoots(found[i].root, found[0].root, level)});
   }
   return answer;
 }

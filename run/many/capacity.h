@@ -7,14 +7,15 @@
 //
 // - The value: where the mean of the limiting metric over all seeds crosses its bound, by
 //   bisection and a straight line through the last two probes.
-// - How far chance moves it: the value of each seed alone, with a t interval over the seeds. Each
-//   seed starts from the bracket of the mean.
+// - How far chance moves it: a t interval over the pseudo-values of the seeds (jackknife.h), from
+//   runs of all seeds at two values around it.
 // - The largest value that a sequential test accepts, and the smallest that it rejects
 //   (output_statistics.h, SequentialSign). Between these two values R seeds are too few to decide.
 //
 // Easy to get wrong: short runs make the capacity look too large, and no interval over seeds shows
 // it, because long queues have no time to form. The length of the runs is therefore doubled until
-// the value moves by less than the tolerance.
+// the value is shown to move by less than the tolerance: the interval of the change, from pairs of
+// equal seeds, lies within it. That two values are close is not enough, since both are noisy.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,7 @@
 
 #include "config/experiment_config.h"
 #include "run/many/bounds.h"
+#include "run/many/jackknife.h"
 #include "run/many/output_statistics.h"
 #include "run/run_control.h"
 
@@ -69,13 +71,17 @@ struct Capacity {
   // one. NaN if there is none.
   double low = 0;
   double high = 0;
-  // Mean and t interval of the seeds' own values; NaN if one of them is censored.
-  Interval by_seed;
-  // Seeds that alone hold everywhere or nowhere: their values are known to lie beyond an end.
-  std::size_t censored = 0;
+  // The value before it is rounded to a whole number, and without each seed; empty unless found.
+  RootOfMean root = {};
+  // Mean and t interval of its pseudo-values; NaN if a run has no value of a metric.
+  Interval by_seed = kNoInterval;
+  // What the last doubling of the runs changed about the root, from pairs of equal seeds. Each end
+  // holds with the question's confidence. NaN without a root at both lengths.
+  Interval change = kNoInterval;
   std::string limiting;       // the bound that breaks first; empty if none does
   std::int64_t requests = 0;  // per run, in the end: the fewest that arrived at the value
-  // Yes: the last doubling moved the value by less than the tolerance, or the bounds hold nowhere.
+  // Yes: the last doubling moved the value by less than the tolerance, and so do both ends of
+  // `change`; or the bounds hold nowhere, or everywhere at both lengths.
   Settled settled = Settled::kNo;
   bool monotone = true;  // no value was accepted beyond a rejected one
   // Whether most runs at the last value that holds are saturated. The bounds then hold only
@@ -83,7 +89,6 @@ struct Capacity {
   bool saturated = false;
   std::int64_t runs = 0;              // in all
   std::vector<CapacityProbe> probes;  // in the order in which they were made
-  std::vector<double> roots;          // by seed; an end of the range for censored ones
 };
 
 // "found", "holds everywhere", "holds nowhere".
@@ -91,7 +96,8 @@ const char* NameOf(Capacity::Verdict verdict);
 // The verdict of the test: "accepted", "rejected", "undecided".
 const char* NameOf(Sign verdict);
 
-// The first experiment against another one: ratio and difference of the seeds' values.
+// The first experiment against another one: ratio and difference of the values, from pairs of equal
+// seeds.
 struct CapacityComparison {
   std::size_t first = 0;
   std::size_t second = 0;
@@ -101,7 +107,7 @@ struct CapacityComparison {
 struct CapacityAnswer {
   std::vector<Capacity> capacities;  // by experiment
   // Each experiment from the second on against the first one, at the confidence divided by their
-  // number (Bonferroni). Without experiments of which a seed is censored.
+  // number (Bonferroni). Without experiments whose root has no interval.
   std::vector<CapacityComparison> comparisons;
   bool interrupted = false;  // then the capacities hold the results so far
 };

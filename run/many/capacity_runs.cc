@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "core/input_error.h"
 #include "core/number_text.h"
+#include "core/seed_range.h"
 #include "run/many/forked_runs.h"
 #include "run/many/packed_json.h"
 #include "run/many/parallel_runs.h"
@@ -55,10 +55,10 @@ CapacityRuns::CapacityRuns(const ExperimentTemplate& experiment, const CapacityQ
       question_(question),
       control_(control),
       whole_(TakesIntegers(question.path)),
-      made_(question.replications),
-      counts_(question.replications) {
+      made_(question.replications) {
   const Deployment first = DeploymentAt(Rounded(question.from));
   fork_ = ForkOf(first.config);
+  RequireSeeds(first.config.name, first.config.seed, question.replications);
   own_requests_ = first.config.workload.requests;
   requests_ = own_requests_;
 }
@@ -141,8 +141,8 @@ void CapacityRuns::Run(double x, std::size_t seeds) {
   if (missing.empty()) return;
   const Deployment deployment = DeploymentAt(x);
   for (const std::string& line : ServerDifferences(deployment.config)) control_.OnWarning(line);
-  const auto count = [&](std::size_t i) {
-    ++counts_[missing[i]];
+  const auto count = [&](std::size_t /*i*/) {
+    ++count_;
     control_.OnProgress("capacity: runs", static_cast<std::uint64_t>(runs()), 0);
   };
   if (fork_ != nullptr) {
@@ -164,30 +164,6 @@ void CapacityRuns::Run(double x, std::size_t seeds) {
         count);
   }
   if (control_.StopRequested()) throw SearchStopped{};
-}
-
-const std::vector<double>& CapacityRuns::Values(double x, std::size_t seed, RunControl& control) {
-  if (control.StopRequested()) throw SearchStopped{};
-  const auto found = made_[seed].find(x);
-  if (found != made_[seed].end()) return found->second.values;
-  ++counts_[seed];
-  return (made_[seed][x] = Measure(DeploymentAt(x), seed, control)).values;
-}
-
-std::string CapacityRuns::BytesOf(std::size_t seed) const {
-  Json runs = Json::array();
-  for (const auto& [x, run] : made_[seed]) runs.push_back({x, JsonOf(run)});
-  return Packed({counts_[seed], runs});
-}
-
-void CapacityRuns::SetBytes(std::size_t seed, const std::string& bytes) {
-  const Json json = Json::from_msgpack(bytes);
-  counts_[seed] = json[0].get<std::int64_t>();
-  for (const Json& run : json[1]) made_[seed][run[0].get<double>()] = RunOf(run[1]);
-}
-
-std::int64_t CapacityRuns::runs() const {
-  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
 }
 
 }  // namespace twin::run

@@ -24,7 +24,6 @@ struct CapacityRun {
 };
 
 // `x` is the value of the setting, or its negative if the question asks for the smallest value.
-// Thread safety: calls for different seeds may happen at the same time.
 class CapacityRuns {
  public:
   // Borrows all three.
@@ -51,24 +50,15 @@ class CapacityRuns {
   // Makes the missing runs of seeds 0..seeds-1 at x, in parallel. Throws SearchStopped, also if
   // nothing is missing, or what a run throws.
   void Run(double x, std::size_t seeds);
-  // Values of the bounded metrics, by bound; a metric without a value breaks its bound: NaN.
-  // Makes the run if it is missing. Throws as Run.
-  const std::vector<double>& Values(double x, std::size_t seed, RunControl& control);
-  // Values of a run that was made.
+  // Values of the bounded metrics of a run that was made, by bound; a metric without a value breaks
+  // its bound: NaN.
   [[nodiscard]] const std::vector<double>& Made(double x, std::size_t seed) const {
     return made_[seed].at(x).values;
   }
   // Whether the run was made.
   [[nodiscard]] bool Has(double x, std::size_t seed) const { return made_[seed].contains(x); }
 
-  // How the process splits for these runs; null if they share it (forked_runs.h).
-  [[nodiscard]] const std::function<int()>& fork() const { return fork_; }
-  // All runs of a seed, as a child process hands them to this one, which sets them.
-  [[nodiscard]] std::string BytesOf(std::size_t seed) const;
-  void SetBytes(std::size_t seed, const std::string& bytes);
-
-  // REQUIRES: no call of Values() is going on.
-  [[nodiscard]] std::int64_t runs() const;
+  [[nodiscard]] std::int64_t runs() const { return count_; }
 
  private:
   [[nodiscard]] Deployment DeploymentAt(double x);
@@ -80,11 +70,11 @@ class CapacityRuns {
   RunControl& control_;
   CostCache costs_;
   const bool whole_;
-  std::function<int()> fork_;
+  std::function<int()> fork_;  // null: the runs share the process (forked_runs.h)
   std::int64_t own_requests_ = 0;
   std::int64_t requests_ = 0;
   std::vector<std::map<double, CapacityRun>> made_;  // by seed, then x
-  std::vector<std::int64_t> counts_;                 // of runs, by seed
+  std::int64_t count_ = 0;                           // of runs
 };
 
 }  // namespace twin::run

@@ -7,8 +7,6 @@
 #include <limits>
 
 #include "core/check.h"
-#include "run/many/forked_runs.h"
-#include "run/many/parallel_runs.h"
 
 namespace twin::run {
 namespace {
@@ -27,9 +25,7 @@ constexpr int kEndProbesMax = 6;
 std::vector<double> CapacitySearch::RoomOf(const std::vector<double>& values) const {
   std::vector<double> rooms;
   for (std::size_t b = 0; b < question_.bounds.size(); ++b) {
-    const MetricBound& bound = question_.bounds[b];
-    const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
-    rooms.push_back(bound.Slack(values[b]) / scale);
+    rooms.push_back(question_.bounds[b].Room(values[b]));
   }
   return rooms;
 }
@@ -122,17 +118,21 @@ bool CapacitySearch::IsNarrow(const Bracket& bracket) const {
   if (runs_.whole() && width <= 1) return true;
   const double middle = Midpoint(bracket);
   if (middle <= bracket.low || middle >= bracket.high) return true;
-  return width <= std::max(question_.tolerance * std::abs(bracket.high), WidthMin(question_));
+  return width <= std::max(question_.tolerance * std::abs(bracket.high), WidthMin());
 }
 
-double CapacitySearch::WidthMin(const CapacityQuestion& question) {
+double CapacitySearch::WidthMin() const {
   constexpr double kParts = 64;
-  if (question.from > 0) return 0;
-  return question.tolerance * (question.to - question.from) / kParts;
+  if (question_.from > 0) return 0;
+  return question_.tolerance * (question_.to - question_.from) / kParts;
+}
+
+double CapacitySearch::Tolerated() const {
+  return std::max(question_.tolerance * std::abs(found_.value), WidthMin());
 }
 
 double CapacitySearch::StepOf(double step) const {
-  return std::max({step, WidthMin(question_), runs_.whole() ? 1.0 : 0.0});
+  return std::max({step, WidthMin(), runs_.whole() ? 1.0 : 0.0});
 }
 
 double CapacitySearch::Midpoint(const Bracket& bracket) const {
@@ -216,6 +216,7 @@ void CapacitySearch::SetValue(const Bracket& bracket) {
     found_.value = root;
     found_.limiting = question_.bounds[b].text();
   }
+  found_.root.value = found_.value;
   if (runs_.whole()) found_.value = bracket.low;
 }
 
@@ -227,10 +228,13 @@ void CapacitySearch::FindValue(std::int64_t requests) {
   if (bracket) bracket = ConfirmBracket(*bracket);
   has_value_ = true;
   found_.limiting.clear();
+  found_.root = {};
+  found_.by_seed = kNoInterval;
   if (bracket) {
     bracket_ = *bracket;
     found_.verdict = Capacity::Verdict::kFound;
     SetValue(bracket_);
+    LeaveSeedsOut();
   }
   found_.requests = runs_.FewestArrived(LastRun());
 }
@@ -245,68 +249,21 @@ bool CapacitySearch::HasAllRequests() const {
   return runs_.requests() > 0 && found_.requests >= runs_.requests();
 }
 
-double CapacitySearch::SeedRoom(double x, std::size_t seed, RunControl& control) {
-  return SmallestRoom(RoomOf(runs_.Values(x, seed, control)));
-}
-
-// The value at which this seed alone breaks a bound: widens a bracket around the mean's value, then
-// bisects it.
-CapacitySearch::Root CapacitySearch::RootOf(std::size_t seed, RunControl& control) {
-  Bracket bracket = bracket_;
-  double step = StepOf(2 * (bracket.high - bracket.low));
-  while (SeedRoom(bracket.low, seed, control) < 0) {
-    if (bracket.low <= LowerEnd()) return {LowerEnd(), true};
-    bracket.high = bracket.low;
-    bracket.low = std::max(LowerEnd(), runs_.Rounded(bracket.low - step));
-    step *= 2;
+void CapacitySearch::LeaveSeedsOut() {
+  const double root = found_.root.value;
+  const double step = StepOf(kChordShare * std::abs(root));
+  Chord chord{.low = std::max(LowerEnd(), runs_.Rounded(root - step)),
+              .high = std::min(UpperEnd(), runs_.Rounded(root + step)),
+              .at_low = {},
+              .at_high = {}};
+  (void)HoldsForAll(chord.low);
+  (void)HoldsForAll(chord.high);
+  for (std::size_t seed = 0; seed < question_.replications; ++seed) {
+    chord.at_low.push_back(RoomOf(runs_.Made(chord.low, seed)));
+    chord.at_high.push_back(RoomOf(runs_.Made(chord.high, seed)));
   }
-  while (SeedRoom(bracket.high, seed, control) >= 0) {
-    if (bracket.high >= UpperEnd()) return {UpperEnd(), true};
-    bracket.low = bracket.high;
-    bracket.high = std::min(UpperEnd(), runs_.Rounded(bracket.high + step));
-    step *= 2;
-  }
-  while (!IsNarrow(bracket)) {
-    const double middle = Midpoint(bracket);
-    (SeedRoom(middle, seed, control) >= 0 ? bracket.low : bracket.high) = middle;
-  }
-  if (runs_.whole()) return {bracket.low, false};
-  const double below = SeedRoom(bracket.low, seed, control);
-  const double above = SeedRoom(bracket.high, seed, control);
-  const double share = std::isfinite(above) ? below / (below - above) : 0;
-  return {bracket.low + share * (bracket.high - bracket.low), false};
-}
-
-// Finds the values of all seeds, and their interval unless a value is cut at an end of the range:
-// cut values would make the interval too narrow.
-void CapacitySearch::FindRoots() {
-  std::vector<Root> roots(question_.replications);
-  if (runs_.fork() != nullptr) {
-    // The runs come back; the root is then found without making any.
-    RunInProcesses(
-        roots.size(), question_.jobs, control_, runs_.fork(),
-        [&](std::size_t seed, RunControl& inner) {
-          (void)RootOf(seed, inner);
-          return runs_.BytesOf(seed);
-        },
-        [&](std::size_t seed, const std::string& bytes) {
-          runs_.SetBytes(seed, bytes);
-          roots[seed] = RootOf(seed, control_);
-        });
-  } else {
-    RunInParallel(
-        roots.size(), question_.jobs, control_,
-        [&](std::size_t seed, RunControl& stop) { roots[seed] = RootOf(seed, stop); },
-        [](std::size_t) {});
-  }
-  if (control_.StopRequested()) throw SearchStopped{};
-  for (const Root& root : roots) {
-    found_.roots.push_back(root.value);
-    if (root.censored) ++found_.censored;
-  }
-  found_.by_seed = found_.censored == 0
-                       ? MeanInterval(found_.roots, question_.confidence)
-                       : Interval{kNowhere, kNowhere, kNowhere, roots.size() - found_.censored};
+  found_.root = WithoutEachSeed(root, chord);
+  found_.by_seed = MeanInterval(PseudoValues(found_.root), question_.confidence);
 }
 
 // Moves away from the value until the test decides as wanted, or an end is reached.
@@ -328,9 +285,8 @@ void CapacitySearch::FindInterval() {
   found_.low = kNowhere;
   found_.high = kNowhere;
   if (found_.verdict == Capacity::Verdict::kFound) {
-    FindRoots();
-    const double half = found_.censored == 0 ? (found_.by_seed.high - found_.by_seed.low) / 2 : 0;
-    const double step = StepOf(std::max(half, question_.tolerance * std::abs(found_.value)));
+    const double half = (found_.by_seed.high - found_.by_seed.low) / 2;
+    const double step = std::max(std::isfinite(half) ? half : 0, SmallestStep());
     FindEnd(step, Sign::kPositive);
     FindEnd(step, Sign::kNegative);
   }

@@ -24,20 +24,20 @@ class CapacitySearch {
 
   [[nodiscard]] std::int64_t own_requests() const { return runs_.own_requests(); }
 
-  // The smallest width of a bracket, in units of the setting, at which a search ends in any case: 0
-  // where the range lies above 0. Around 0, a precision relative to the value is never reached.
-  static double WidthMin(const CapacityQuestion& question);
+  // A difference of the value that does not matter, in units of the setting. REQUIRES: FindValue().
+  [[nodiscard]] double Tolerated() const;
+  // The same, but at least one that changes the setting.
+  [[nodiscard]] double SmallestStep() const { return StepOf(Tolerated()); }
 
-  // Finds the value with runs of this length; a value found before, with shorter runs, is where the
-  // search begins. Throws SearchStopped, or what a run throws.
+  // Finds the value with runs of this length, and how far chance moves it; a value found before,
+  // with shorter runs, is where the search begins. Throws SearchStopped, or what a run throws.
   void FindValue(std::int64_t requests);
 
   // Whether the runs at the value had as many requests as were asked for. False if a trace or a
   // duration ends them: longer runs are then the same. REQUIRES: FindValue().
   [[nodiscard]] bool HasAllRequests() const;
 
-  // Finds the value of each seed, and the values that the test accepts and rejects. REQUIRES:
-  // FindValue().
+  // Finds the values that the test accepts and rejects. REQUIRES: FindValue().
   void FindInterval();
 
   // The result so far; complete once FindInterval() has returned.
@@ -73,6 +73,9 @@ class CapacitySearch {
   };
   [[nodiscard]] bool IsNarrow(const Bracket& bracket) const;
   [[nodiscard]] double Midpoint(const Bracket& bracket) const;
+  // The smallest width of a bracket, in units of the setting, at which a search ends in any case: 0
+  // where the range lies above 0. Around 0, a precision relative to the value is never reached.
+  [[nodiscard]] double WidthMin() const;
   // The step, but at least one that changes the setting.
   [[nodiscard]] double StepOf(double step) const;
   [[nodiscard]] double LowerEnd() const { return runs_.Rounded(question_.from); }
@@ -86,13 +89,8 @@ class CapacitySearch {
   std::optional<Bracket> ConfirmBracket(Bracket bracket);
   void SetValue(const Bracket& bracket);
   [[nodiscard]] double LastRun() const;
-  struct Root {
-    double value = 0;
-    bool censored = false;  // the seed holds at both ends of the range, or at none
-  };
-  Root RootOf(std::size_t seed, RunControl& control);
-  void FindRoots();
-  double SeedRoom(double x, std::size_t seed, RunControl& control);
+  // Runs all seeds at two values around the value, and finds the root without each seed.
+  void LeaveSeedsOut();
   void FindEnd(double step, Sign wanted);
 
   const CapacityQuestion& question_;

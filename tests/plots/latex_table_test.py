@@ -49,7 +49,7 @@ def runs(tmp_path_factory):
     return [folder / name for name in NAMES]
 
 
-@pytest.mark.parametrize("more", [[], ["--metrics", "all"], ["--draws", "10"]],
+@pytest.mark.parametrize("more", [[], ["--metrics", "all"], ["--draws", "20"]],
                          ids=["compare", "all", "draws"])
 def test_a_table_compiles_in_the_article_class(tmp_path, runs, more):
     needs_latex()

@@ -117,7 +117,8 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
     replications  seeds per value; low and high need 10
     confidence    of intervals and of the test behind low and high
     tolerance     relative precision of the value, and the effect of longer runs that is ignored
-    doublings     how often runs are doubled at most, until their length changes nothing
+    doublings     how often runs are doubled at most, until it is shown that their length changes
+                  less than the tolerance
     jobs          runs at a time; None: one per core
     smallest      the smallest value instead, such as the number of replicas: the bounds should hold
                   at the second value of between and not at the first
@@ -126,10 +127,10 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
     accepts), high (the smallest that it rejects; with smallest, low is the largest that it rejects
     and high the smallest that it accepts), verdict, limiting, runs, requests (per run, in
     the end), settled (None: a trace or a duration ends the runs, so that none are longer),
-    monotone, censored (seeds that alone hold everywhere or nowhere), and by_seed_mean, by_seed_low
-    and by_seed_high, the values that single seeds give. Undefined numbers are NaN. attrs["probes"]
-    lists the values that were tried, attrs["comparisons"] the ratios of the other experiments to
-    the first.
+    monotone, change, change_low and change_high (what the last doubling changed about the value),
+    and by_seed_mean, by_seed_low and by_seed_high (how far the seeds let the value move: the
+    interval of its jackknife). Undefined numbers are NaN. attrs["probes"] lists the values that
+    were tried, attrs["comparisons"] the ratios of the other experiments to the first.
     Raises InputError, KeyboardInterrupt.
     """
     several = [experiments] if isinstance(experiments, (str, os.PathLike)) else list(experiments)

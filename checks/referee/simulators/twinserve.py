@@ -3,7 +3,7 @@ the recorded configuration, send times and lengths.
 
 Command: checks/referee/run --simulator twinserve [--binary FILE]
 
-Intervals are the middle 90 % of 36 draws of the cost model's errors, as checks/fidelity has them.
+Intervals hold one more of 36 draws of the cost model's errors with 90 %, as checks/fidelity has them.
 Runs that terms were fitted to are in checks/fidelity/split.textproto.
 """
 import math
@@ -12,10 +12,9 @@ import types
 
 import settings
 from prediction import METRICS, NotCovered, NotInstalled, Prediction
-from simulated_runs import part_of, quantile, read_split, simulate
+from simulated_runs import part_of, prediction_interval, read_split, simulate
 
 DRAWS = 36
-LEAST, MOST = 0.05, 0.95
 
 
 def identity():
@@ -46,6 +45,4 @@ def predict(run):
 
 def intervals(run):
     draws = [means(run, "draw", seed) for seed in range(1, DRAWS + 1)]
-    ordered = {metric: sorted(draw[metric] for draw in draws) for metric in METRICS}
-    return {metric: (quantile(values, LEAST), quantile(values, MOST))
-            for metric, values in ordered.items()}
+    return {metric: prediction_interval([draw[metric] for draw in draws]) for metric in METRICS}

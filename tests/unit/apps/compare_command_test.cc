@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 #include <sstream>
 #include <string>
@@ -144,6 +145,54 @@ TEST_F(CompareCommandTest, WritesJsonAndCsv) {
   EXPECT_EQ(csv.substr(0, csv.find('\n')), "metric,unit,a,b,b_change_percent");
   EXPECT_THAT(csv, HasSubstr("\nsteps,steps," + summary["steps"].dump() + ","));
   EXPECT_THAT(csv, HasSubstr("\nconfig.policy.vllm_v1.max_num_seqs,,16,8,\n"));
+}
+
+TEST_F(CompareCommandTest, SingleRunsAreSaidToHoldChance) {
+  (void)RunSmall("a");
+  (void)RunSmall("b", {"--set", "policy.vllm_v1.max_num_seqs=8"});
+  (void)RunSmall("c", {"--set", "seed=4"});
+  const std::string rest =
+      ": differences include the luck of their arrivals; `compare --draws 20` or a study "
+      "(docs/studies.md) tells them apart\n";
+  EXPECT_EQ(Run({"compare", "a", "b"}).err, "note: one run each" + rest);
+  const CommandOutcome seeds = Run({"compare", "a", "c", "--format", "json"});
+  EXPECT_EQ(seeds.err, "note: one run each, with different seeds" + rest);
+  EXPECT_TRUE(json::accept(seeds.out));
+  EXPECT_EQ(Run({"compare", "a", "a"}).err, "");  // nothing differs
+}
+
+// Half as many sequences wait longer under any arrivals: the seed of the second run does not count.
+TEST_F(CompareCommandTest, DrawsHaveTheSeedsOfTheFirstRun) {
+  (void)RunSmall("a");
+  (void)RunSmall("b", {"--set", "policy.vllm_v1.max_num_seqs=2"});
+  (void)RunSmall("c", {"--set", "policy.vllm_v1.max_num_seqs=2", "--set", "seed=4"});
+  const auto draws_of = [this](const char* second, std::string& err) {
+    const CommandOutcome outcome =
+        Run({"compare", "a", second, "--draws", "19", "--format", "json"});
+    err = outcome.err;
+    return json::parse(outcome.out)["uncertainty"];
+  };
+  std::string err;
+  const json equal = draws_of("b", err);
+  EXPECT_THAT(err, Not(HasSubstr("note")));
+  EXPECT_EQ(draws_of("c", err), equal);
+  EXPECT_THAT(err, HasSubstr("note: the draws of both take the seeds from 3 on, those of a\n"));
+  EXPECT_EQ(equal["first_seed"], 3);
+  const json& ttft = equal["metrics"][0];
+  EXPECT_EQ(ttft["name"], "mean_ttft_ms");
+  EXPECT_EQ(ttft["second_is_better"], 0);
+  EXPECT_NEAR(ttft["second_is_better_high"].get<double>(), 1 - std::pow(0.025, 1.0 / 19), 1e-9);
+  EXPECT_THAT(
+      Run({"compare", "a", "b", "--draws", "19"}).out,
+      HasSubstr("mean_ttft_ms: a is better in 100 % of the draws: P(better) 0.82 to 1.00\n"));
+}
+
+// The smallest and the largest of 19 draws are the first that hold one more with 90 %.
+TEST_F(CompareCommandTest, FewerDrawsThan19AreRefused) {
+  (void)RunSmall("a");
+  const CommandOutcome outcome = Run({"compare", "a", "--draws", "18"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, ContainsRegex("--draws.*18.*19"));
 }
 
 // Mean TTFT (20 + 30 + 20) / 3 ms; 3 requests with 15 output tokens until the last token at 260 ms;

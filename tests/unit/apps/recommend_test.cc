@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -293,6 +294,9 @@ TEST(RecommendTest, TheJsonHasTheNamesThatScriptsRead) {
   for (const char* key : {"configurations", "sensitivity", "pareto", "rejected", "assumptions",
                           "not_considered", "objective", "unit", "load"})
     EXPECT_TRUE(json.contains(key)) << key;
+  EXPECT_EQ(json["length_check"]["requests"], 2 * 160);
+  EXPECT_LE(json["length_check"]["low"], json["length_check"]["change"]);
+  EXPECT_TRUE(json["length_check"]["settled"].is_boolean());
   const auto& first = json["configurations"][0];
   EXPECT_EQ(first["rank"], 1);
   EXPECT_EQ(first["tied"], true);
@@ -362,7 +366,30 @@ TEST(RecommendTest, TheLoadOfATraceIsItsRateOverTheFullRuns) {
                fmt::format("workload {{ trace {{ path: \"{}\" }} }}\n", scratch.File("trace.csv")));
   const Recommendation answer = Answer(Request(text + "objective: latency"));
   EXPECT_NEAR(answer.load, 159 / (99 + 6.0), 1e-6);
+  EXPECT_FALSE(answer.length_check);  // twice as many requests are not there
   EXPECT_EQ(answer.load_unit, "requests/s");
+}
+
+// One request at a time takes 20 steps of 5 ms. At 1 request/s nobody waits, however long the run
+// is. At 35 requests/s, the k-th request waits for k (1/10 - 1/35) s, so that twice as many
+// requests wait twice as long in the mean.
+TEST(RecommendTest, SaysWhetherLongerRunsWouldChangeTheValue) {
+  std::string text = Replaced(kTiny, "kind: poisson rate: 20", "kind: constant rate: 1");
+  text = Replaced(text, "{ kind: uniform min: 100 max: 900 }", "{ kind: fixed value: 100 }");
+  text = Replaced(text, "{ kind: uniform min: 2 max: 40 }", "{ kind: fixed value: 20 }");
+  text = Replaced(Replaced(text, "[2, 8, 64]", "1"), "[128, 256, 512]", "512");
+  text = Replaced(text, "until: \"mean_ttft_ms<=200 && mean_tpot_ms<=15\"", "");
+  text += "objective: latency latency_metric: \"mean_ttft_ms\"";
+  const std::optional<LengthCheck> idle = Answer(Request(text)).length_check;
+  ASSERT_TRUE(idle);
+  EXPECT_EQ(idle->requests, 320);
+  EXPECT_NEAR(idle->change.value, 0, 0.01);  // delays outside of the engine are drawn
+  EXPECT_TRUE(idle->settled);
+  const std::optional<LengthCheck> overloaded =
+      Answer(Request(Replaced(text, "constant rate: 1", "constant rate: 35"))).length_check;
+  ASSERT_TRUE(overloaded);
+  EXPECT_NEAR(overloaded->change.value, 1, 0.1);
+  EXPECT_FALSE(overloaded->settled);
 }
 
 TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
@@ -560,9 +587,12 @@ TEST(SensitivityTest, AnElasticityIsTheSlopeBetweenTheOuterVariants) {
                                  .choices = {{}, {}},
                                  .values = {"256", "1024"},
                                  .ratios = {0.5, 2}};
-  const std::vector<double> own = {100, 200, 300};
+  const RootOfMean own = MeanOf(std::vector<double>{100, 200, 300});
+  const auto times = [&own](double factor) {
+    return Mapped(own, [factor](double value) { return factor * value; });
+  };
   const SettingSensitivity found =
-      SensitivityOf(variants, {{50, 100, 150}, {200, 400, 600}}, own, "goodput", 0.01);
+      SensitivityOf(variants, {times(0.5), times(2)}, own, "goodput", 0.01);
   ASSERT_TRUE(found.elasticity);
   EXPECT_NEAR(found.elasticity->value, 1, 1e-12);
   EXPECT_NEAR(found.elasticity->high - found.elasticity->low, 0, 1e-9);
@@ -571,7 +601,7 @@ TEST(SensitivityTest, AnElasticityIsTheSlopeBetweenTheOuterVariants) {
             "token_budget changes goodput (+100.0 % [+100.0 %, +100.0 %])");
   // Only the doubled one runs: ln(1.1) / ln(2).
   const SettingSensitivity half =
-      SensitivityOf(variants, {{}, {110, 220, 330}}, own, "goodput", 0.01);
+      SensitivityOf(variants, {std::nullopt, times(1.1)}, own, "goodput", 0.01);
   EXPECT_NEAR(half.elasticity->value, std::log(1.1) / std::log(2), 1e-12);
   EXPECT_THAT(half.sentence, StartsWith("halving token_budget does not run; doubling"));
 }
@@ -579,9 +609,9 @@ TEST(SensitivityTest, AnElasticityIsTheSlopeBetweenTheOuterVariants) {
 TEST(SensitivityTest, SaysThatASettingChangesNothing) {
   const SettingVariants variants{
       .path = "max_num_seqs", .value = "64", .choices = {{}}, .values = {"128"}, .ratios = {2}};
-  EXPECT_EQ(
-      SensitivityOf(variants, {{5, 6, 7}}, std::vector<double>{5, 6, 7}, "goodput", 0.01).sentence,
-      "doubling max_num_seqs changes nothing (+0.0 % [+0.0 %, +0.0 %])");
+  const RootOfMean own = MeanOf(std::vector<double>{5, 6, 7});
+  EXPECT_EQ(SensitivityOf(variants, {own}, own, "goodput", 0.01).sentence,
+            "doubling max_num_seqs changes nothing (+0.0 % [+0.0 %, +0.0 %])");
 }
 
 }  // namespace

@@ -64,8 +64,9 @@ TEST_F(RunOptionsTest, AnswersWithWhatWasRunLatenciesCountsAndTheBottleneck) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   // The recorded run of a similar size; 3.64 % in checks/fidelity/expected/errors.csv.
   EXPECT_THAT(outcome.out,
-              StartsWith("Certainty: 90 % of 20 draws of arrivals and errors of the cost model lie "
-                         "within the intervals; nearest recorded run: llama-2-7b on 1 x h100-sxm, "
+              StartsWith("Certainty: one more draw of arrivals and errors of the cost model lies "
+                         "within an interval with 90 % (20 draws); nearest recorded run: "
+                         "llama-2-7b on 1 x h100-sxm, "
                          "mean E2E 3.6 % off\n"
                          "llama-3.1-8b on 1 x h100-sxm (h100 means the SXM board), vLLM 0.33.0 "
                          "(8192 tokens, 1024 sequences a step), "));

@@ -117,6 +117,16 @@ TEST_F(StudyTest, ASobolSampleCoversTheRangesEvenly) {
                                            ElementsAre("2", "8"), ElementsAre("3", "2")));
 }
 
+// vllm.textproto has the seed 3.
+TEST_F(StudyTest, SaysThatASeedOfABaseHasNoEffect) {
+  const std::string base = "base: \"vllm.textproto\" replications: 2 ";
+  EXPECT_EQ(Make(base).SeedNote(), "");
+  EXPECT_EQ(Make(base + "seed: 3").SeedNote(), "");
+  EXPECT_EQ(Make(base + "seed: 7").SeedNote(),
+            "the seed 3 of vllm.textproto has no effect: all points have the study's seeds, from 7 "
+            "on");
+}
+
 TEST_F(StudyTest, MistakesAreFoundBeforeAnythingRuns) {
   const std::string base = "base: \"vllm.textproto\"\n";
   EXPECT_THAT(ErrorOf(""), HasSubstr("base: is missing"));
@@ -125,6 +135,10 @@ TEST_F(StudyTest, MistakesAreFoundBeforeAnythingRuns) {
   EXPECT_THAT(ErrorOf(base + R"(axis { path: "workload.requests" values: [1, many] })"),
               HasSubstr("axis[0]: --set workload.requests=many: "));
   EXPECT_THAT(ErrorOf(base + R"(axis { path: "seed" values: [1, 2] })"), HasSubstr("replications"));
+  EXPECT_THAT(
+      ErrorOf(base + "seed: 18446744073709551614 replications: 4"),
+      HasSubstr("seed: 18446744073709551614 is too large for 4 seeds in a row; allowed: 0 to "
+                "18446744073709551612"));
   EXPECT_THAT(ErrorOf(base + R"(axis { path: "workload.requests" from: 1 to: 2 })"),
               HasSubstr("steps: is missing"));
   EXPECT_THAT(
