@@ -83,11 +83,13 @@ void MeasureGaps(const BoundsArguments& arguments, CommandContext& context) {
   TerminalControl control;
   std::vector<NamedGap> gaps;
   run::CostCache costs;
+  run::WorkFloors floors;
   for (const std::string& path : arguments.experiments) {
     ExperimentTemplate experiment(ExperimentFile(path));
     experiment.Change(arguments.assignments, std::filesystem::current_path());
     const ExperimentConfig config = experiment.With({}, {});
-    gaps.push_back({config.name, run::MeasureGapToBound(run::Resolve(config, costs), control)});
+    gaps.push_back(
+        {config.name, run::MeasureGapToBound(run::Resolve(config, costs), control, floors)});
     if (gaps.back().gap.interrupted) {
       std::cerr << "interrupted: the bounds are not known\n";
       context.exit_code = 1;

@@ -1,5 +1,7 @@
 #include "run/bounds/gap_to_bound.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <variant>
@@ -110,7 +112,23 @@ LatencyFloor ReachedBy(const std::vector<RequestLife>& lives) {
 
 }  // namespace
 
-GapToBound MeasureGapToBound(const Deployment& deployment, RunControl& control) {
+WorkFloor& WorkFloors::Of(const Deployment& deployment) {
+  ExperimentConfig costs;
+  costs.system = deployment.config.system;
+  costs.cost = deployment.config.cost;
+  const KvPoolConfig& kv = deployment.engine.kv;
+  const std::int64_t cache_tokens = std::int64_t{kv.blocks} * kv.block_size;
+  const std::string key = fmt::format("{}\n{}", cache_tokens, WriteResolved(costs));
+  auto held = held_.find(key);
+  if (held == held_.end()) {
+    held =
+        held_.emplace(key, Held{deployment.cost, WorkFloor(*deployment.cost, cache_tokens)}).first;
+  }
+  return held->second.floor;
+}
+
+GapToBound MeasureGapToBound(const Deployment& deployment, RunControl& control,
+                             WorkFloors& floors) {
   RequireProvenBounds(deployment);
   WorkCollector collector;
   RunWatchers watchers;
@@ -119,12 +137,11 @@ GapToBound MeasureGapToBound(const Deployment& deployment, RunControl& control) 
   GapToBound gap;
   gap.policy = deployment.traits.name;
   gap.interrupted = Simulate(deployment, control, watchers).interrupted;
-  const KvPoolConfig& kv = deployment.engine.kv;
-  WorkFloor floor(*deployment.cost, std::int64_t{kv.blocks} * kv.block_size);
   gap.requests = static_cast<std::int64_t>(collector.lives.size());
   gap.left_out = collector.left_out;
   gap.reached = ReachedBy(collector.lives);
-  gap.floor = FloorOf(collector.Works(kv.tokens_per_key()), floor);
+  gap.floor =
+      FloorOf(collector.Works(deployment.engine.kv.tokens_per_key()), floors.Of(deployment));
   return gap;
 }
 

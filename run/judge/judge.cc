@@ -37,10 +37,10 @@ const char* GateOf(FailureKind kind) {
 }
 
 // nullopt for cost models without bounds.
-std::optional<double> MeanE2eFloor(const Deployment& deployment) {
+std::optional<double> MeanE2eFloor(const Deployment& deployment, WorkFloors& floors) {
   RunControl silent;
   try {
-    return MeasureGapToBound(deployment, silent).floor.mean_e2el_s;
+    return MeasureGapToBound(deployment, silent, floors).floor.mean_e2el_s;
   } catch (const InputError&) {
     return std::nullopt;
   }
@@ -301,7 +301,9 @@ class Court {
     first_scores_.push_back(Score(run));
     cell.cell = &cells_[index];
     cell.mean_e2e_s = run.mean_e2e_s;
-    if (options_.bounds) cell.floor_s = MeanE2eFloor(DeploymentOf(cells_[index], {}, seeds, false));
+    if (options_.bounds) {
+      cell.floor_s = MeanE2eFloor(DeploymentOf(cells_[index], {}, seeds, false), floors_);
+    }
   }
 
   // Repeats the first round with the mean time of planning added to each step.
@@ -346,6 +348,7 @@ class Court {
   const JudgeOptions& options_;
   RunControl& control_;
   CostCache costs_;
+  WorkFloors floors_;
   std::map<std::pair<const JudgedCell*, std::vector<std::string>>, std::optional<ExperimentConfig>>
       configs_;
   std::vector<PairedScore> scores_;   // by reference

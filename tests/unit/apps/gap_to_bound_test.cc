@@ -45,7 +45,8 @@ ExperimentConfig Read(const std::vector<std::string>& changes) {
 
 GapToBound GapOf(const ExperimentConfig& config) {
   RunControl control;
-  return MeasureGapToBound(Resolve(config), control);
+  WorkFloors floors;
+  return MeasureGapToBound(Resolve(config), control, floors);
 }
 
 void ExpectBelow(const GapToBound& gap, const std::string& where) {
