@@ -11,7 +11,7 @@
 #include "config/config_difference.h"
 #include "config/experiment_config.h"
 #include "config/policy_file.h"
-#include "run/many/output_statistics.h"
+#include "run/many/batch_means.h"
 #include "run/measured_result.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
