@@ -4,9 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include <boost/math/distributions/normal.hpp>
-
-#include "core/check.h"
 #include "core/statistics.h"
 
 namespace twin::run {
@@ -14,29 +11,32 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kBatchOfMser = 5;
-constexpr std::size_t kBatchesMax = 30;
-constexpr std::size_t kBatchesMin = 10;  // also of MSER-5
+constexpr std::size_t kBatchesOfMserMin = 10;
+constexpr std::size_t kBatches = 16;
+constexpr double kCorrelationMax = 0.9;
 
-std::vector<double> BatchMeansOf(std::span<const double> series, std::size_t size) {
+std::vector<double> BatchMeansOf(std::span<const double> series, std::size_t size,
+                                 std::size_t count) {
   std::vector<double> means;
-  for (std::size_t i = 0; i + size <= series.size(); i += size)
-    means.push_back(Mean(series.subspan(i, size)));
+  for (std::size_t i = 0; i < count; ++i) means.push_back(Mean(series.subspan(i * size, size)));
   return means;
 }
 
-// Without long double, whose tables Boost fills at start-up and valgrind cannot compute.
-using Doubles = boost::math::policies::policy<boost::math::policies::promote_double<false>>;
-
-double NormalQuantile(double p) {
-  return boost::math::quantile(boost::math::normal_distribution<double, Doubles>(), p);
+// The quantile t of Student's distribution, for the mean of `n` values of this skewness.
+double SkewedQuantile(double t, double skewness, double n) {
+  const double b = skewness / (6 * std::sqrt(n));
+  constexpr double kSmall = 1e-6;  // where the formula loses its digits
+  if (std::abs(b) < kSmall) return t;
+  return (std::cbrt(1 + 6 * b * (t - b)) - 1) / (2 * b);
 }
 
 }  // namespace
 
 MserPoint Mser5(std::span<const double> series) {
-  const std::vector<double> batches = BatchMeansOf(series, kBatchOfMser);
+  const std::vector<double> batches =
+      BatchMeansOf(series, kBatchOfMser, series.size() / kBatchOfMser);
   const std::size_t k = batches.size();
-  if (k < kBatchesMin) return {0, true};
+  if (k < kBatchesOfMserMin) return {0, true};
   // From the end: sums over batches d+1..k about their mean, by Welford's update.
   double mean = 0;
   double squares = 0;
@@ -79,32 +79,29 @@ std::vector<double> AveragedSeries(std::span<const std::vector<double>> replicat
   return averaged;
 }
 
-double VonNeumannRatio(std::span<const double> values) {
-  CHECK(values.size() >= 2);
-  const double mean = Mean(values);
-  double differences = 0;
+Interval MeanByBatches(std::span<const double> series, double level) {
+  if (series.size() < kBatches) return {kNone, kNone, kNone, 0};
+  const std::vector<double> means = BatchMeansOf(series, series.size() / kBatches, kBatches);
+  constexpr double kCount = kBatches;
+  const double mean = Mean(means);
+  double products = 0;
   double squares = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    squares += (values[i] - mean) * (values[i] - mean);
-    if (i > 0) differences += (values[i] - values[i - 1]) * (values[i] - values[i - 1]);
+  double cubes = 0;
+  for (std::size_t i = 0; i < kBatches; ++i) {
+    const double deviation = means[i] - mean;
+    if (i > 0) products += deviation * (means[i - 1] - mean);
+    squares += deviation * deviation;
+    cubes += deviation * deviation * deviation;
   }
-  return differences / squares;
-}
-
-BatchMeans MeanByBatches(std::span<const double> series, double level) {
-  BatchMeans result{{kNone, kNone, kNone, 0}, 0, false};
-  if (series.size() < kBatchesMin) return result;
-  std::size_t size = (series.size() + kBatchesMax - 1) / kBatchesMax;
-  for (;; size *= 2) {
-    const std::vector<double> means = BatchMeansOf(series, size);
-    const auto m = static_cast<double>(means.size());
-    const double deviation = std::sqrt(4 * (m - 2) / (m * m - 1));
-    const double ratio = VonNeumannRatio(means);
-    // Values that do not vary are as independent as can be.
-    const bool independent = std::isnan(ratio) || ratio >= 2 - NormalQuantile(0.95) * deviation;
-    result = {MeanInterval(means, level), size, independent};
-    if (independent || series.size() / (2 * size) < kBatchesMin) return result;
-  }
+  if (squares == 0) return {mean, mean, mean, kBatches};
+  const double correlation = std::clamp(products / squares, 0.0, kCorrelationMax);
+  const double variance = squares / (kCount - 1);
+  const double error = std::sqrt(variance / kCount * (1 + correlation) / (1 - correlation));
+  const double skewness =
+      kCount * cubes / ((kCount - 1) * (kCount - 2)) / (variance * std::sqrt(variance));
+  const double t = StudentQuantile(kCount - 1, 0.5 + level / 2);
+  return {mean, mean - SkewedQuantile(t, skewness, kCount) * error,
+          mean - SkewedQuantile(-t, skewness, kCount) * error, kBatches};
 }
 
 }  // namespace twin::run

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/random.h"
-#include "core/statistics.h"
 
 namespace twin::run {
 namespace {
@@ -53,46 +52,73 @@ TEST(BatchMeansTest, SeriesAreAveragedWhereTheyHaveValues) {
   EXPECT_EQ(AveragedSeries(series), (std::vector<double>{2, 3}));
 }
 
-TEST(BatchMeansTest, VonNeumannsRatioDividesSumsOfSquares) {
-  // Differences 1, 1, 1: 3. Deviations -1.5, -0.5, 0.5, 1.5: 5.
-  const std::vector<double> values = {1, 2, 3, 4};
-  EXPECT_DOUBLE_EQ(VonNeumannRatio(values), 0.6);
+// Batches of three equal values, and two values that fill no batch.
+std::vector<double> SixteenBatches(const std::vector<double>& means) {
+  std::vector<double> series;
+  for (const double mean : means) series.insert(series.end(), 3, mean);
+  series.insert(series.end(), 2, 1e6);
+  return series;
 }
 
-// Mean 2 and variance 4 (n - 2) / (n^2 - 1), 0.3232 for n = 10: what the test of MeanByBatches
-// assumes. The mean over 4000 sequences has a standard deviation of 0.009, their variance of about
-// 0.007.
-TEST(BatchMeansTest, VonNeumannsRatioOfIndependentValuesHasTheMomentsThatItsTestAssumes) {
-  constexpr int kSequences = 4000;
-  Random random(3, "ratios");
-  std::vector<double> ratios;
-  for (int i = 0; i < kSequences; ++i) {
-    std::vector<double> values(10);
-    for (double& value : values) value = random.Normal();
-    ratios.push_back(VonNeumannRatio(values));
-  }
-  EXPECT_NEAR(Mean(ratios), 2, 0.04);
-  EXPECT_NEAR(SampleVariance(ratios), 32.0 / 99, 0.03);
+// Mean 0, variance 16 / 15, no skewness; neighbours differ, which counts as independence. t with 15
+// degrees of freedom at 0.975: 2.13145 (any table).
+TEST(BatchMeansTest, IndependentBatchesHaveStudentsInterval) {
+  std::vector<double> means;
+  for (int i = 0; i < 8; ++i) means.insert(means.end(), {1, -1});
+  const Interval mean = MeanByBatches(SixteenBatches(means), 0.95);
+  EXPECT_EQ(mean.value, 0);
+  EXPECT_NEAR(mean.high, 2.13145 * std::sqrt(1.0 / 15), 1e-5);
+  EXPECT_NEAR(mean.low, -mean.high, 1e-12);
+  EXPECT_EQ(mean.n, 16u);
 }
 
-TEST(BatchMeansTest, BatchesGrowUntilTheirMeansAreIndependent) {
-  // Independent values pass at once, in 30 batches.
-  Random random(1, "batches");
-  std::vector<double> independent;
-  for (int i = 0; i < 3000; ++i) independent.push_back(random.Normal());
-  const BatchMeans at_once = MeanByBatches(independent, 0.95);
-  EXPECT_TRUE(at_once.independent);
-  EXPECT_EQ(at_once.batch_size, 100u);
-  EXPECT_EQ(at_once.mean.n, 30u);
-  // An autoregressive series whose memory is longer than 100 values does not.
-  std::vector<double> dependent;
-  double value = 0;
-  for (int i = 0; i < 3000; ++i) {
-    value = 0.998 * value + random.Normal();
-    dependent.push_back(value);
+// 0, 1, ..., 15: squares of the deviations from 7.5 sum to 340, products of neighbours to 276.25,
+// so r = 0.8125 and (1 + r) / (1 - r) = 29 / 3. Variance 340 / 15.
+TEST(BatchMeansTest, BatchesThatDependOnEachOtherWidenTheInterval) {
+  std::vector<double> means;
+  for (int i = 0; i < 16; ++i) means.push_back(i);
+  const Interval mean = MeanByBatches(SixteenBatches(means), 0.95);
+  EXPECT_DOUBLE_EQ(mean.value, 7.5);
+  EXPECT_NEAR(mean.high - 7.5, 2.13145 * std::sqrt(340.0 / 15 / 16 * 29 / 3), 1e-4);
+  EXPECT_NEAR(7.5 - mean.low, mean.high - 7.5, 1e-9);
+}
+
+// 16 and fifteen times 0: mean 1, variance (225 + 15) / 15 = 16, standard error 1. The cubes of the
+// deviations sum to 15^3 - 15 = 3360: skewness 16 * 3360 / (15 * 14) / 64 = 4, b = 4 / 24 = 1 / 6.
+// G(t) = 3 (cbrt(1 + t - 1 / 6) - 1): 1.3097 at t = 2.13145, -6.2726 at -t.
+TEST(BatchMeansTest, AnIntervalOfSkewedBatchesReachesFurtherTowardsLargeValues) {
+  std::vector<double> means(16, 0.0);
+  means[0] = 16;
+  const Interval mean = MeanByBatches(SixteenBatches(means), 0.95);
+  EXPECT_DOUBLE_EQ(mean.value, 1);
+  EXPECT_NEAR(mean.low, 1 - 1.3097, 1e-3);
+  EXPECT_NEAR(mean.high, 1 + 6.2726, 1e-3);
+}
+
+TEST(BatchMeansTest, FewerValuesThanBatchesHaveNoInterval) {
+  EXPECT_TRUE(std::isnan(MeanByBatches(std::vector<double>(15, 1.0), 0.95).low));
+  EXPECT_EQ(MeanByBatches(std::vector<double>(16, 1.0), 0.95).high, 1);
+}
+
+// A queue's values: an autoregression with a correlation time of 20, as exponentials, 600 times
+// that long. 400 series; 95 % of them have a standard deviation of 1.1 %.
+TEST(BatchMeansTest, IntervalsHoldTheMeanAsOftenAsTheySay) {
+  constexpr int kSeries = 400;
+  constexpr double kStep = 0.95;
+  Random random(5, "coverage");
+  int holds = 0;
+  for (int i = 0; i < kSeries; ++i) {
+    std::vector<double> values;
+    double state = random.Normal();
+    for (int k = 0; k < 12'000; ++k) {
+      values.push_back(std::exp(state));
+      state = kStep * state + std::sqrt(1 - kStep * kStep) * random.Normal();
+    }
+    const Interval mean = MeanByBatches(values, 0.95);
+    holds += mean.low <= std::exp(0.5) && std::exp(0.5) <= mean.high ? 1 : 0;
   }
-  const BatchMeans later = MeanByBatches(dependent, 0.95);
-  EXPECT_GT(later.batch_size, 100u);
+  EXPECT_GE(holds, 0.92 * kSeries);
+  EXPECT_LE(holds, 0.98 * kSeries);
 }
 
 }  // namespace
