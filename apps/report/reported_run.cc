@@ -115,11 +115,10 @@ std::pair<std::string, std::string> SaturationVerdict(const Summary& summary) {
                                 "({}).",
                                 rates)};
   }
-  return {
-      "unsure",
-      fmt::format("Undecided: the run is too short, or too close to capacity, to tell whether the "
-                  "queue grows ({}).",
-                  rates)};
+  return {"unsure",
+          fmt::format("Undecided whether it is saturated: the run is too short, or too close to "
+                      "capacity, to tell whether the queue grows ({}).",
+                      rates)};
 }
 
 }  // namespace twin::run

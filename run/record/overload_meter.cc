@@ -23,6 +23,7 @@ constexpr double kFillShare = 0.2;
 constexpr double kOverloadSeen = 0.05;  // as a share of the arrival rate
 constexpr double kSeenZ = 2.33;
 constexpr double kRoomMax = 0.025;  // as a share of the arrivals
+constexpr double kRounding = 1e-6;  // of a request or token, which sums of flows may be off
 
 struct Trend {
   double slope = 0;      // per value
@@ -169,7 +170,8 @@ double OverloadMeter::SteadyRate(Quantity quantity) const {
     until += bins_[bin].served[quantity];
   }
   const double after = until.rate * SecondsPerBin() * static_cast<double>(last) - until.moment;
-  return (after - before) / (SecondsPerBin() * static_cast<double>(last - first));
+  const double amount = after - before < kRounding ? 0 : after - before;
+  return amount / (SecondsPerBin() * static_cast<double>(last - first));
 }
 
 double OverloadMeter::FilledAt(TimePoint end) const {

@@ -140,7 +140,9 @@ TEST(OverloadMeterTest, RequestsThatComeAtOnceHaveASteadyRate) {
 // first 30 requests left out, the load begins at 60 s.
 TEST(OverloadMeterTest, GoodRequestsAndRequestsThatAreLeftOutAreTold) {
   for (const bool leaves_out : {false, true}) {
-    SingleServer server({.goal = {.e2el = DurationFromSeconds(1.2)}});
+    RequestMetrics::Config config;
+    config.goal.e2el = DurationFromSeconds(1.2);
+    SingleServer server(config);
     for (int i = 0; i <= 50; ++i) {
       server.Arrive(2 * i, i >= 30 ? 1.5 : 1, !leaves_out || i >= 30);
     }
