@@ -13,6 +13,7 @@
 
 #include "config/experiment_config.h"
 #include "core/input_error.h"
+#include "core/statistics.h"
 #include "run/many/batch_means.h"
 #include "run/record/metric_table.h"
 
@@ -21,10 +22,11 @@ namespace {
 
 constexpr double kLevel = 0.95;
 constexpr double kFactor = 500;
-constexpr double kFactorWithHeadroom = 100;
+constexpr double kFactorWithHeadroom = 80;
 constexpr double kRequestsMin = 500;
 constexpr double kHeadroom = 1.0 / 3;  // of a limit, used at most
 constexpr double kWaitingMax = 0.1;    // of the running requests
+constexpr double kDispersionMax = 2;   // 1: Poisson
 
 // The columns of requests.csv whose means have an interval.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kMeans = {
@@ -48,15 +50,32 @@ std::vector<double> ByArrival(const CsvFile& requests, std::string_view column) 
   return sorted;
 }
 
-// By Little's law, from the rate and the time in the system. Infinite if all requests arrived at
-// once. REQUIRES: has_arrivals().
-double MeanInSystem(const CsvFile& requests) {
+struct OfferedLoad {
+  double in_system = 0;  // mean number of requests, infinite if all arrive at once
+  // Variance by mean of the arrivals in spans of the mean time in the system.
+  double dispersion = std::numeric_limits<double>::infinity();
+};
+
+// By Little's law. REQUIRES: has_arrivals().
+OfferedLoad LoadOf(const CsvFile& requests) {
   const std::vector<double> arrivals = requests.Times("arrival_s");
   const std::vector<double> times_ms = ByArrival(requests, "e2el_ms");
-  if (times_ms.empty()) return std::numeric_limits<double>::infinity();
+  if (times_ms.empty()) return {};
   const auto [first, last] = std::ranges::minmax_element(arrivals);
-  const double sum_ms = std::accumulate(times_ms.begin(), times_ms.end(), 0.0);
-  return sum_ms / 1e3 / (*last - *first);
+  const double sum = 1e-3 * std::accumulate(times_ms.begin(), times_ms.end(), 0.0);
+  OfferedLoad load;
+  load.in_system = sum / (*last - *first);
+  const double answered = static_cast<double>(times_ms.size());
+  // Of arrivals so rare that few spans hold any, longer spans do.
+  const double spans = std::floor(std::min(answered / load.in_system, answered));
+  if (!(spans >= 2)) return load;
+  std::vector<double> counts(static_cast<std::size_t>(spans));
+  for (const double arrival : arrivals) {
+    const auto at = static_cast<std::size_t>((arrival - *first) / (*last - *first) * spans);
+    ++counts[std::min(at, counts.size() - 1)];
+  }
+  load.dispersion = SampleVariance(counts) / Mean(counts);
+  return load;
 }
 
 // The configuration of a run of this program; nullopt if it cannot be read here, as where a file
@@ -86,11 +105,12 @@ std::string RoundedUp(double requests) {
 
 MeanIntervals::MeanIntervals(const ReportedRun& run) : run_(run) {
   if (!run.has_arrivals() || !run.requests->Has("e2el_ms")) return;
-  const double factor = HasHeadroom() ? kFactorWithHeadroom : kFactor;
-  requests_needed_ = std::max(kRequestsMin, factor * MeanInSystem(*run.requests));
+  const OfferedLoad load = LoadOf(*run.requests);
+  const double factor = LittleQueues(load.dispersion) ? kFactorWithHeadroom : kFactor;
+  requests_needed_ = std::max(kRequestsMin, factor * load.in_system);
 }
 
-bool MeanIntervals::HasHeadroom() const {
+bool MeanIntervals::LittleQueues(double dispersion) const {
   const std::optional<ExperimentConfig> config = ConfigOf(run_);
   if (!config) return false;
   if (config->workload.arrivals.users > 0) return true;
@@ -103,7 +123,7 @@ bool MeanIntervals::HasHeadroom() const {
   const double waiting = NumberOrNothing(run_.summary, "mean_waiting");
   const double cache = NumberOrNothing(run_.summary, "mean_kv_used_share");
   return (limit == 0 || running <= kHeadroom * limit) && waiting <= kWaitingMax * running &&
-         cache <= kHeadroom;
+         cache <= kHeadroom && dispersion <= kDispersionMax;
 }
 
 std::string MeanIntervals::TextOf(std::string_view metric) const {

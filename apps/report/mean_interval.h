@@ -11,10 +11,12 @@ namespace twin::run {
 // The words for a run. Batch means need a run that is long compared with the time in which the
 // queue forgets its past, and the run itself cannot show that: one whose queue was short by chance
 // looks independent. So the number of requests that an interval needs follows from the mean number
-// of requests in the system: 500 times as many, or 100 times where little can queue, as its clients
-// are a number of users who wait for their answers, or as the mean of the running requests is below
-// a third of the limit of sequences, that of the KV cache below a third, and that of the waiting
-// requests below a tenth of the running ones. At least 500.
+// of requests in the system: 500 times as many, or 80 times where little can queue, but at least
+// 500. Little can queue where the clients are users who wait for their answers; or where, on
+// average, no more than a third of the limit of sequences runs, a third of the KV cache is full,
+// a tenth as many requests wait as run, and arrivals, counted in spans of the mean time in the
+// system, have a variance of at most twice their mean. Poisson arrivals have the same variance as
+// mean.
 class MeanIntervals {
  public:
   // Borrows the run.
@@ -26,7 +28,7 @@ class MeanIntervals {
   [[nodiscard]] std::string TextOf(std::string_view metric) const;
 
  private:
-  [[nodiscard]] bool HasHeadroom() const;
+  [[nodiscard]] bool LittleQueues(double dispersion) const;
 
   const ReportedRun& run_;
   double requests_needed_ = 0;  // infinite: all arrived at once
