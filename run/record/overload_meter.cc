@@ -228,12 +228,17 @@ Overload OverloadMeter::VerdictOfBacklog() const {
   if ((last - first) / bins < kWindowsMin) return Overload::kUndecided;
   std::vector<double> backlog;
   double waiting = 0;
+  double running = 0;
   for (std::size_t bin = 0; bin <= last; ++bin) {
-    if (bin >= first && (bin - first) % bins == 0) backlog.push_back(waiting);
-    waiting += bins_[bin].arrivals - bins_[bin].departures;
+    if (bin >= first && (bin - first) % bins == 0) backlog.push_back(waiting + running);
+    waiting += bins_[bin].arrivals - bins_[bin].starts;
+    running += bins_[bin].starts - bins_[bin].departures;
   }
-  return EstimateTrend(backlog, SecondsPerBin() * static_cast<double>(bins), offered_rate(),
-                       HasRoom());
+  const Overload trend = EstimateTrend(backlog, SecondsPerBin() * static_cast<double>(bins),
+                                       offered_rate(), HasRoom());
+  const double middle = (Seconds(first_arrival_) + Seconds(last_arrival_)) / 2;
+  const bool may_still_fill = filled > middle - SecondsPerBin() && waiting < running;
+  return trend == Overload::kYes && may_still_fill ? Overload::kUndecided : trend;
 }
 
 void OverloadMeter::Summarise(Summary& summary) const {

@@ -42,8 +42,9 @@ Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double
 // the time up to the last arrival, the mean of the requests in the system, with those that wait
 // counted twice, is below 2.5 % of all arrivals: at an overload of 5 %, the queue of one server
 // that starts empty, a random walk reflected at zero, is as short in at most one run of 20,
-// whatever its variance. With fewer than 20 arrivals or 10 windows after the filling, the verdict
-// is undecided.
+// whatever its variance. The verdict is undecided with fewer than 20 arrivals or 10 windows after
+// the filling; and rather than yes where the filling takes half of the time or more, and fewer
+// requests wait than run at the last arrival.
 //
 // Clients that give up, and a full system that turns them away, keep the backlog of an overloaded
 // system short. Requests count as turned away by load if they are rejected as `overloaded`, or

@@ -173,6 +173,26 @@ TEST(OverloadMeterTest, ASystemThatFillsIsNotOverloaded) {
   EXPECT_NEAR(meter.SteadyRate(OverloadMeter::kRequests), 10, 0.02);
 }
 
+// Requests that take 100 s each, for 60 s: all that arrive are still there. Where all wait for
+// their first step, the queue grows; where all run, the system still fills.
+TEST(OverloadMeterTest, ARunThatEndsBeforeTheSystemHasFilledIsNotCalledOverloaded) {
+  for (const bool waits : {false, true}) {
+    OverloadMeter meter;
+    std::vector<RequestLife> lives;
+    for (int i = 0; i < 600; ++i) {
+      RequestLife life;
+      life.arrival = At(0.1 * i);
+      life.scheduled = waits ? At(0.1 * i + 99) : life.arrival;
+      life.ended = At(0.1 * i + 100);
+      life.status = RequestStatus::kCompleted;
+      meter.OnArrived(life.arrival, life);
+      lives.push_back(life);
+    }
+    for (const RequestLife& life : lives) meter.OnEnded(life);
+    EXPECT_EQ(meter.verdict(), waits ? Overload::kYes : Overload::kUndecided);
+  }
+}
+
 // 10 requests arrive per second for 60 s and leave a second later; every third one was rejected or
 // cancelled. All wait for `waited_s` before they are first scheduled.
 OverloadMeter WithEveryThird(RequestStatus status, double waited_s = 0,
