@@ -8,11 +8,11 @@ from run_data import PlotError
 
 
 def draw(points, arguments):
-    if "request_goodput" not in points.table:
+    if "good_rate" not in points.table:
         raise PlotError(f"{points.source}: no goodput, because the experiments set no slo")
     x = load_column(points, arguments.x or "offered_rate")
     figure, axes = plt.subplots(figsize=(style.width_of(arguments, 1), 3.4))
-    lines = lines_of(points, x, "request_goodput", arguments)
+    lines = lines_of(points, x, "good_rate", arguments)
     top = 1.06 * points.numbers(x).max() or 1
     note_undefined(axes, lines)
     axes.plot([0, top], [0, top], color="#999999", linewidth=0.7, linestyle=(0, (4, 3)),
@@ -26,7 +26,7 @@ def draw(points, arguments):
     axes.set_ylim(0, top)
     axes.set_aspect("equal")
     axes.set_xlabel(metric_label(x))
-    axes.set_ylabel(metric_label("request_goodput"))
+    axes.set_ylabel(metric_label("good_rate"))
     style.legend_above(figure, legend_handles(lines))
     return figure
 

@@ -10,7 +10,7 @@ PANELS = [
     ("p99_tpot_ms", "p99 TPOT (ms)", 1, "time"),
     ("p99_itl_ms", "p99 ITL (ms)", 1, "time"),
     ("p99_e2el_ms", "p99 end-to-end (s)", 1e-3, "time"),
-    ("request_goodput", "goodput (requests/s)", 1, "amount"),
+    ("good_rate", "goodput (requests/s)", 1, "amount"),
     ("mean_kv_used_share", "mean KV use (%)", 100, "amount"),
     ("preemptions", "preemptions", 1, "amount"),
 ]

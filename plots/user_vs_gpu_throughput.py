@@ -40,7 +40,9 @@ def yields(points, arguments):
                         "needs: the data sheet of the devices does not know it")
     if arguments.per == "dollar":
         return 1e6 / points.numbers(metric)
-    output = points.numbers("output_throughput")
+    # A measured run has its client's rates alone.
+    steady = "output_token_rate" in points.table
+    output = points.numbers("output_token_rate" if steady else "output_throughput")
     if arguments.per in ("mw", "provisioned_mw"):
         return output / (points.numbers(metric) / 1e6)
     return output / gpus(points, arguments.gpus)

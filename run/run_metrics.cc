@@ -178,6 +178,7 @@ RunMetrics::Meters::Meters(const Deployment& deployment, const RunWatchers& watc
     : by_tenant(deployment.config.metrics.by_tenant),
       devices(DevicesOf(deployment)),
       metrics(MetricsOf(deployment)),
+      overload(MetricsOf(deployment).RequestConfig()),
       replicas(MeterOf(deployment.config.system.replicas)),
       groups(MeterOfGroups(deployment)),
       slots(SlotMeterOf(deployment)),

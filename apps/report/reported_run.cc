@@ -103,7 +103,7 @@ std::pair<std::string, std::string> SaturationVerdict(const Summary& summary) {
     return {"unsure", "The run does not say whether it was offered more than it can serve."};
   }
   const std::string rates =
-      fmt::format("offered {:.4g} requests/s; completed {:.4g} requests/s in the second half",
+      fmt::format("offered {:.4g} requests/s; completed {:.4g} requests/s under load",
                   NumberOr(summary, "offered_rate", 0), NumberOr(summary, "completed_rate", 0));
   if (*verdict == "yes") {
     return {"bad", fmt::format("Saturated: offered rate exceeds capacity, so latencies grow with "
@@ -116,8 +116,8 @@ std::pair<std::string, std::string> SaturationVerdict(const Summary& summary) {
                                 rates)};
   }
   return {"unsure",
-          fmt::format("Close to capacity: the run is too short to tell whether the queue grows "
-                      "({}).",
+          fmt::format("Undecided whether it is saturated: the run is too short, or too close to "
+                      "capacity, to tell whether the queue grows ({}).",
                       rates)};
 }
 

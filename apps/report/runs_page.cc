@@ -1,17 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <numeric>
 
+#include "apps/report/mean_interval.h"
 #include "apps/report/report.h"
 #include "apps/report/run_figures.h"
 #include "config/config_difference.h"
 #include "config/experiment_config.h"
 #include "config/policy_file.h"
-#include "run/many/output_statistics.h"
 #include "run/measured_result.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
@@ -21,49 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLevel = 0.95;
-
-// The columns of requests.csv whose means have an interval.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kMeans = {
-    {{"mean_ttft_ms", "ttft_ms"},
-     {"mean_tpot_ms", "tpot_ms"},
-     {"mean_e2el_ms", "e2el_ms"},
-     {"mean_queue_ms", "queue_ms"}}};
-
-// The values of completed requests in the order of arrival.
-std::vector<double> ByArrival(const CsvFile& requests, std::string_view column) {
-  const std::vector<double> arrivals = requests.Times("arrival_s");
-  const std::vector<double> values = requests.Numbers(column);
-  const std::vector<double> ends = requests.Numbers("e2el_ms");
-  std::vector<std::size_t> order(arrivals.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return arrivals[i]; });
-  std::vector<double> sorted;
-  for (const std::size_t i : order) {
-    if (std::isfinite(values[i]) && std::isfinite(ends[i])) sorted.push_back(values[i]);
-  }
-  return sorted;
-}
-
-// The 95 % interval of a mean by batch means; empty where the batches are too few or depend on each
-// other.
-std::string IntervalText(const ReportedRun& run, const std::string& metric) {
-  const auto* const found =
-      std::ranges::find(kMeans, metric, [](const auto& m) { return m.first; });
-  if (found == kMeans.end() || !run.has_arrivals()) return "";
-  if (!run.requests->Has(found->second)) return "";
-  const std::vector<double> values = ByArrival(*run.requests, found->second);
-  if (values.size() < 20) return "";
-  const BatchMeans means = MeanByBatches(values, kLevel);
-  if (!means.independent || !std::isfinite(means.mean.low)) return "";
-  return fmt::format(" [{}, {}]", NumberText(means.mean.low), NumberText(means.mean.high));
-}
-
 PageTable MetricTable(const std::vector<ReportedRun>& runs) {
   std::vector<NamedSummary> named;
+  std::vector<MeanIntervals> intervals;
   PageTable table{{"metric", "unit"}};
   for (const ReportedRun& run : runs) {
     named.push_back({run.name, &run.summary});
+    intervals.emplace_back(run);
     table[0].push_back(run.name);
     if (named.size() > 1) table[0].emplace_back("change");
   }
@@ -71,7 +35,7 @@ PageTable MetricTable(const std::vector<ReportedRun>& runs) {
   for (const MetricRow& row : MetricRows(named, names)) {
     std::vector<std::string> cells{row.name, row.unit};
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      cells.push_back(DisplayText(row.values[i]) + IntervalText(runs[i], row.name));
+      cells.push_back(DisplayText(row.values[i]) + intervals[i].TextOf(row.name));
       if (i == 0) continue;
       const auto& change = row.change_percent[i];
       cells.push_back(change ? fmt::format("{:+.1f} %", *change) : "");
@@ -269,8 +233,8 @@ std::string RunsPage(std::span<const fs::path> paths) {
   page.Table(MetricTable(runs));
   page.Paragraph(
       "In brackets: the 95 % interval of a mean, from batch means of the requests in order of "
-      "arrival; none where the batches are too few or depend on each other, as in a queue that "
-      "grows. Several seeds (twinserve sweep) give intervals of every metric.");
+      "arrival; none where the run is too short for what waits and runs in it, as such intervals "
+      "are too narrow. Several seeds (twinserve sweep) give intervals of every metric.");
   for (const ReportedRun& run : runs) {
     page.Details(fmt::format("All metrics of {}", run.name), AllMetrics(run.summary));
   }

@@ -31,15 +31,15 @@ struct StudyFigure {
 };
 constexpr std::array kFigures = {
     StudyFigure{"slo_attainment", "SLO attainment (% of requests)", 100},
-    StudyFigure{"request_goodput", "Goodput (requests/s)", 1},
+    StudyFigure{"good_rate", "Goodput (requests/s)", 1},
     StudyFigure{"p99_ttft_ms", "p99 TTFT (ms)", 1},
     StudyFigure{"mean_ttft_ms", "Mean TTFT (ms)", 1},
     StudyFigure{"p99_tpot_ms", "p99 TPOT (ms)", 1},
     StudyFigure{"mean_tpot_ms", "Mean TPOT (ms)", 1},
     StudyFigure{"p99_itl_ms", "p99 ITL (ms)", 1},
     StudyFigure{"p99_e2el_ms", "p99 end-to-end latency (ms)", 1},
-    StudyFigure{"request_throughput", "Throughput (requests/s)", 1},
-    StudyFigure{"output_throughput", "Output tokens/s", 1},
+    StudyFigure{"completed_rate", "Throughput (requests/s)", 1},
+    StudyFigure{"output_token_rate", "Output tokens/s", 1},
     StudyFigure{"mean_kv_used_share", "Mean KV cache use (%)", 100},
     StudyFigure{"prefix_hit_share", "Prefix-cache hit rate (%)", 100},
     StudyFigure{"preemptions", "Preemptions", 1}};

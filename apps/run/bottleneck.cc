@@ -59,9 +59,7 @@ class BottleneckSearch {
     const SummaryValue* const saturated = summary_.Find("saturated");
     if (saturated == nullptr || *saturated != SummaryValue(std::string("yes"))) return std::nullopt;
     const double come = Number("offered_rate");
-    // Answers that all come after the last arrival leave no rate until then.
-    const double until_last = Number("completed_rate");
-    const double leave = until_last > 0 ? until_last : Number("request_throughput");
+    const double leave = Number("completed_rate");
     if (!(leave > 0)) return std::nullopt;
     const double replicas = std::ceil(come / leave * replicas_);
     return Advice{

@@ -182,12 +182,12 @@ void WriteCounts(std::ostream& out, const AnsweredRun& run) {
   out << fmt::format("{:14}{:43} {}/s offered, {}/s completed\n", "requests",
                      fmt::format("{} completed, {} rejected, {} cancelled", text("completed"),
                                  text("rejected"), text("cancelled")),
-                     text("offered_rate"), text("request_throughput"));
-  if (run.summary.Find("request_goodput") != nullptr) {
-    out << fmt::format("{:14}{}/s within all bounds\n", "goodput", text("request_goodput"));
+                     text("offered_rate"), text("completed_rate"));
+  if (run.summary.Find("good_rate") != nullptr) {
+    out << fmt::format("{:14}{}/s within all bounds\n", "goodput", text("good_rate"));
   }
-  out << fmt::format("{:14}{}/s out, {}/s in and out\n", "tokens", text("output_throughput"),
-                     text("total_token_throughput"));
+  out << fmt::format("{:14}{}/s out, {}/s in and out\n", "tokens", text("output_token_rate"),
+                     text("total_token_rate"));
   out << fmt::format(
       "{:14}{:43} running {} mean, {} max; waiting {} mean\n", "KV cache",
       fmt::format("{} % mean, {} % max; {} preemptions", percent("mean_kv_used_share"),

@@ -12,7 +12,7 @@
 
 #include "core/input_error.h"
 #include "core/printable.h"
-#include "run/many/output_statistics.h"
+#include "run/many/batch_means.h"
 #include "run/process_use.h"
 #include "run/record/run_listener.h"
 #include "run/server_differences.h"

@@ -24,8 +24,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMainMetrics[] = {
-    "mean_ttft_ms",      "p99_ttft_ms",    "p99_tpot_ms",    "request_throughput",
-    "output_throughput", "slo_attainment", "request_goodput"};
+    "mean_ttft_ms",      "p99_ttft_ms",    "p99_tpot_ms", "completed_rate",
+    "output_token_rate", "slo_attainment", "good_rate"};
 
 struct StudyPoint {
   std::string number;

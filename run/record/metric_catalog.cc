@@ -64,31 +64,20 @@ constexpr std::array kStatistics = {
 };
 
 constexpr std::string_view kHeadline[] = {
-    "completed",
-    "rejected",
-    "cancelled",
-    "unanswered_share",
-    "mean_ttft_ms",
-    "p50_ttft_ms",
-    "p99_ttft_ms",
-    "mean_tpot_ms",
-    "p99_tpot_ms",
-    "mean_itl_ms",
-    "p99_itl_ms",
-    "mean_e2el_ms",
-    "p99_e2el_ms",
-    "request_throughput",
-    "request_goodput",
-    "output_throughput",
-    "mean_kv_used_share",
-    "max_kv_used_share",
-    "prefix_hit_share",
-    "preemptions",
-    "swaps",
-    "mean_batch_tokens",
-    "steps",
-    "run_seconds",
-    "digest",
+    "completed",         "rejected",
+    "cancelled",         "unanswered_share",
+    "mean_ttft_ms",      "p50_ttft_ms",
+    "p99_ttft_ms",       "mean_tpot_ms",
+    "p99_tpot_ms",       "mean_itl_ms",
+    "p99_itl_ms",        "mean_e2el_ms",
+    "p99_e2el_ms",       "request_throughput",
+    "request_goodput",   "output_throughput",
+    "completed_rate",    "good_rate",
+    "output_token_rate", "mean_kv_used_share",
+    "max_kv_used_share", "prefix_hit_share",
+    "preemptions",       "swaps",
+    "mean_batch_tokens", "steps",
+    "run_seconds",       "digest",
 };
 
 // Plain keys, in the order of summary.json; latencies stand between the two lists.
@@ -211,7 +200,15 @@ const std::vector<Metric>& Use() {
       {"offered_rate", "requests/s", "arrivals per second between the first and the last",
        "(arrivals - 1) / (last a - first a)"},
       {"completed_rate", "requests/s",
-       "requests completed per second in the second half of that time", ""},
+       "requests completed per second of the loaded time, without filling and drain",
+       "share of each service in that time, summed / that time"},
+      {"output_token_rate", "tokens/s", "output tokens of the completed requests, likewise",
+       "the same of n"},
+      {"total_token_rate", "tokens/s",
+       "prompt and output tokens of the completed requests, likewise",
+       "the same of prompt tokens + n"},
+      {"good_rate", "requests/s",
+       "completed requests that keep every bound of `slo`, likewise; with `slo` only", ""},
       {"saturated", "",
        "whether more arrived than the system can serve, so that latencies grow with the length of "
        "the run or clients are turned away or leave while they wait: yes, no or undecided",
@@ -475,9 +472,10 @@ bool IsByGroup(std::string_view name) {
 std::span<const std::string_view> HeadlineMetrics() { return kHeadline; }
 
 std::optional<bool> HigherIsBetter(std::string_view name) {
-  constexpr std::string_view kHigher[] = {"request_throughput",     "output_throughput",
-                                          "total_token_throughput", "request_goodput",
-                                          "slo_attainment",         "prefix_hit_share"};
+  constexpr std::string_view kHigher[] = {
+      "request_throughput", "output_throughput", "total_token_throughput", "request_goodput",
+      "completed_rate",     "output_token_rate", "total_token_rate",       "good_rate",
+      "slo_attainment",     "prefix_hit_share"};
   if (std::ranges::find(kHigher, name) != std::end(kHigher)) return true;
   const std::optional<LatencyStatistic> latency = FindLatency(name);
   if (latency && latency->statistic->name != "std") return false;

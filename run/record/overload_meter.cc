@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/check.h"
 
@@ -18,7 +19,11 @@ constexpr double kTurnedAwayMax = 0.1;  // as a share of the arrivals
 constexpr std::int64_t kArrivalsMin = 20;
 constexpr std::size_t kWindows = 50;
 constexpr std::size_t kWindowsMin = 10;
-constexpr double kFillShare = 0.1;
+constexpr double kFillShare = 0.2;
+constexpr double kOverloadSeen = 0.05;  // as a share of the arrival rate
+constexpr double kSeenZ = 2.33;
+constexpr double kRoomMax = 0.025;  // as a share of the arrivals
+constexpr double kRounding = 1e-6;  // of a request or token, which sums of flows may be off
 
 struct Trend {
   double slope = 0;      // per value
@@ -57,30 +62,44 @@ Trend FitTrend(std::span<const double> values) {
 
 }  // namespace
 
-Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double rate) {
+Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double rate,
+                       bool has_room) {
   CHECK(backlog.size() >= 3);
   const Trend trend = FitTrend(backlog);
-  const bool grows = trend.slope / spacing_s > kSlopeMin * rate;
-  if (trend.deviation == 0) return grows ? Overload::kYes : Overload::kNo;
-  // slope T / (s sqrt(T)), with T in units of the spacing.
-  const double z =
-      trend.slope * std::sqrt(static_cast<double>(backlog.size() - 1)) / trend.deviation;
-  if (z > kSureZ && grows) return Overload::kYes;
-  return z > kDoubtfulZ ? Overload::kUndecided : Overload::kNo;
+  const double growth = trend.slope / spacing_s / rate;
+  // The standard deviation of the slope, s / sqrt(T) with T in units of the spacing.
+  const double deviation = trend.deviation / std::sqrt(static_cast<double>(backlog.size() - 1));
+  if (trend.slope > kSureZ * deviation && growth > kSlopeMin) return Overload::kYes;
+  const bool would_be_seen = growth + kSeenZ * deviation / spacing_s / rate < kOverloadSeen;
+  const bool grows = trend.slope > kDoubtfulZ * deviation && growth > kSlopeMin;
+  return !grows && (has_room || would_be_seen) ? Overload::kNo : Overload::kUndecided;
 }
 
-OverloadMeter::OverloadMeter() : bins_(kBins) {}
+OverloadMeter::OverloadMeter(const RequestMetrics::Config& config)
+    : config_(config), bins_(kBins) {}
+
+OverloadMeter::Flow& OverloadMeter::Flow::operator+=(const Flow& other) {
+  rate += other.rate;
+  moment += other.moment;
+  return *this;
+}
+
+OverloadMeter::Bin& OverloadMeter::Bin::operator+=(const Bin& other) {
+  arrivals += other.arrivals;
+  starts += other.starts;
+  departures += other.departures;
+  ended_arrivals += other.ended_arrivals;
+  time_in_system += other.time_in_system;
+  for (std::size_t i = 0; i < served.size(); ++i) served[i] += other.served[i];
+  return *this;
+}
 
 OverloadMeter::Bin& OverloadMeter::BinOf(TimePoint time) {
   const std::int64_t at = std::max<std::int64_t>(Nanoseconds(time), 0);
   while (at / width_.count() >= static_cast<std::int64_t>(kBins)) {
     for (std::size_t i = 0; i < kBins / 2; ++i) {
-      const Bin& first = bins_[2 * i];
-      const Bin& second = bins_[2 * i + 1];
-      bins_[i] = {first.arrivals + second.arrivals, first.departures + second.departures,
-                  first.completions + second.completions,
-                  first.ended_arrivals + second.ended_arrivals,
-                  first.time_in_system + second.time_in_system};
+      bins_[i] = std::exchange(bins_[2 * i], {});
+      bins_[i] += bins_[2 * i + 1];
     }
     std::fill(bins_.begin() + kBins / 2, bins_.end(), Bin{});
     width_ *= 2;
@@ -93,12 +112,17 @@ void OverloadMeter::OnArrived(TimePoint /*now*/, const RequestLife& life) {
   first_arrival_ = std::min(first_arrival_, life.arrival);
   last_arrival_ = std::max(last_arrival_, life.arrival);
   ++BinOf(life.arrival).arrivals;
+  if (!life.measured) return;
+  first_measured_ = std::min(first_measured_, life.arrival);
+  loaded_until_ = std::max(loaded_until_, life.arrival);
 }
 
 void OverloadMeter::OnEnded(const RequestLife& life) {
-  Bin& end = BinOf(life.ended);
-  ++end.departures;
-  if (life.status == RequestStatus::kCompleted) ++end.completions;
+  ++BinOf(life.ended).departures;
+  const bool scheduled = life.scheduled != kTimeNever;
+  ++BinOf(scheduled ? life.scheduled : life.ended).starts;
+  if (scheduled && life.measured) loaded_until_ = std::max(loaded_until_, life.scheduled);
+  if (life.status == RequestStatus::kCompleted) Serve(life);
   if (life.status == RequestStatus::kCancelled) ++cancelled_;
   if (IsTurnedAwayByLoad(life)) ++turned_away_;
   if (life.status == RequestStatus::kRejected) return;  // ended at once: no time in the system
@@ -107,32 +131,52 @@ void OverloadMeter::OnEnded(const RequestLife& life) {
   arrival.time_in_system += Seconds(life.ended - life.arrival);
 }
 
+void OverloadMeter::Serve(const RequestLife& life) {
+  const TimePoint end = life.ended;
+  // No service takes no time: an amount must flow.
+  const TimePoint begin = std::min(std::min(life.scheduled, end), end - Duration{1});
+  std::array<double, kQuantities> amounts{};
+  amounts[kRequests] = 1;
+  amounts[kGoodRequests] = config_.goal.Keeps(life) ? 1 : 0;
+  amounts[kOutputTokens] = life.output_tokens;
+  amounts[kTokens] = amounts[kOutputTokens] + life.prompt_tokens;
+  Bin& last = BinOf(end);  // may widen the bins
+  Bin& first = BinOf(begin);
+  for (std::size_t i = 0; i < kQuantities; ++i) {
+    const double rate = amounts[i] / Seconds(end - begin);
+    first.served[i] += {rate, rate * Seconds(begin)};
+    last.served[i] += {-rate, -rate * Seconds(end)};
+  }
+}
+
 double OverloadMeter::offered_rate() const {
   if (arrived_ < 2 || last_arrival_ <= first_arrival_)
     return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(arrived_ - 1) / Seconds(last_arrival_ - first_arrival_);
 }
 
-double OverloadMeter::CompletionsUntil(double seconds) const {
-  const double bins = std::clamp(seconds / SecondsPerBin(), 0.0, static_cast<double>(kBins));
-  const auto whole = static_cast<std::size_t>(bins);
-  double sum = 0;
-  for (std::size_t i = 0; i < whole; ++i) sum += bins_[i].completions;
-  if (whole < kBins) sum += (bins - static_cast<double>(whole)) * bins_[whole].completions;
-  return sum;
+// Between edges of bins, where the sums are exact.
+double OverloadMeter::SteadyRate(Quantity quantity) const {
+  if (loaded_until_ <= first_measured_) return std::numeric_limits<double>::quiet_NaN();
+  const double begin = std::max(FilledAt(loaded_until_), Seconds(first_measured_));
+  const auto first = static_cast<std::size_t>(std::ceil(begin / SecondsPerBin()));
+  const auto last = static_cast<std::size_t>(Seconds(loaded_until_) / SecondsPerBin());
+  if (last <= first) return std::numeric_limits<double>::quiet_NaN();
+  Flow until;
+  double before = 0;
+  for (std::size_t bin = 0; bin < last; ++bin) {
+    if (bin == first)
+      before = until.rate * SecondsPerBin() * static_cast<double>(first) - until.moment;
+    until += bins_[bin].served[quantity];
+  }
+  const double after = until.rate * SecondsPerBin() * static_cast<double>(last) - until.moment;
+  const double amount = after - before < kRounding ? 0 : after - before;
+  return amount / (SecondsPerBin() * static_cast<double>(last - first));
 }
 
-double OverloadMeter::completed_rate() const {
-  if (std::isnan(offered_rate())) return offered_rate();
-  const double half = Seconds(last_arrival_ - first_arrival_) / 2;
-  const double end = Seconds(last_arrival_);
-  return (CompletionsUntil(end) - CompletionsUntil(end - half)) / half;
-}
-
-// Time at which the system had filled, in seconds.
-double OverloadMeter::FilledAt() const {
+double OverloadMeter::FilledAt(TimePoint end) const {
   const double begin = Seconds(first_arrival_);
-  const double length = Seconds(last_arrival_) - begin;
+  const double length = Seconds(end) - begin;
   const auto bins = static_cast<std::size_t>((begin + kFillShare * length) / SecondsPerBin()) + 1;
   double seconds = 0;
   std::int64_t ended = 0;
@@ -157,9 +201,24 @@ Overload OverloadMeter::verdict() const {
   return by_backlog == Overload::kNo && left_early ? Overload::kUndecided : by_backlog;
 }
 
+// The mean over the second half of the time up to the last arrival.
+bool OverloadMeter::HasRoom() const {
+  const auto last = static_cast<std::size_t>(Seconds(last_arrival_) / SecondsPerBin());
+  const double middle = (Seconds(first_arrival_) + Seconds(last_arrival_)) / 2;
+  const auto first = static_cast<std::size_t>(middle / SecondsPerBin());
+  double requests = 0;  // those that wait counted twice
+  double sum = 0;
+  for (std::size_t bin = 0; bin <= last; ++bin) {
+    if (bin >= first) sum += requests;
+    requests += 2 * bins_[bin].arrivals - bins_[bin].starts - bins_[bin].departures;
+  }
+  const auto bins = static_cast<double>(last + 1 - first);
+  return sum / bins < kRoomMax * static_cast<double>(arrived_);
+}
+
 Overload OverloadMeter::VerdictOfBacklog() const {
   if (arrived_ < kArrivalsMin || std::isnan(offered_rate())) return Overload::kUndecided;
-  const double filled = FilledAt();
+  const double filled = FilledAt(last_arrival_);
   const auto first = static_cast<std::size_t>(std::ceil(filled / SecondsPerBin()));
   const auto last = static_cast<std::size_t>(Seconds(last_arrival_) / SecondsPerBin());
   const double arrivals = offered_rate() * (Seconds(last_arrival_) - filled);
@@ -169,17 +228,29 @@ Overload OverloadMeter::VerdictOfBacklog() const {
   if ((last - first) / bins < kWindowsMin) return Overload::kUndecided;
   std::vector<double> backlog;
   double waiting = 0;
+  double running = 0;
   for (std::size_t bin = 0; bin <= last; ++bin) {
-    if (bin >= first && (bin - first) % bins == 0) backlog.push_back(waiting);
-    waiting += bins_[bin].arrivals - bins_[bin].departures;
+    if (bin >= first && (bin - first) % bins == 0) backlog.push_back(waiting + running);
+    waiting += bins_[bin].arrivals - bins_[bin].starts;
+    running += bins_[bin].starts - bins_[bin].departures;
   }
-  return EstimateTrend(backlog, SecondsPerBin() * static_cast<double>(bins), offered_rate());
+  const Overload trend = EstimateTrend(backlog, SecondsPerBin() * static_cast<double>(bins),
+                                       offered_rate(), HasRoom());
+  const double middle = (Seconds(first_arrival_) + Seconds(last_arrival_)) / 2;
+  const bool may_still_fill = filled > middle - SecondsPerBin() && waiting < running;
+  return trend == Overload::kYes && may_still_fill ? Overload::kUndecided : trend;
 }
 
 void OverloadMeter::Summarise(Summary& summary) const {
   const Overload overload = verdict();
   summary.Set("offered_rate", offered_rate());
-  summary.Set("completed_rate", completed_rate());
+  summary.Set("completed_rate", SteadyRate(kRequests));
+  summary.Set("output_token_rate", SteadyRate(kOutputTokens));
+  summary.Set("total_token_rate", SteadyRate(kTokens));
+  if (config_.goal.any()) {
+    summary.Set("good_rate", config_.judges_goal() ? SteadyRate(kGoodRequests)
+                                                   : std::numeric_limits<double>::quiet_NaN());
+  }
   summary.Set("saturated", overload == Overload::kYes  ? "yes"
                            : overload == Overload::kNo ? "no"
                                                        : "undecided");

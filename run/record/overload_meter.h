@@ -1,12 +1,14 @@
-// Whether a run was offered more than the system could serve.
+// The rates at which a system served its load, and whether it was offered more than it could serve.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "run/record/request_metrics.h"
 #include "run/record/run_listener.h"
 #include "run/record/summary.h"
 
@@ -19,15 +21,30 @@ enum class Overload : std::uint8_t { kNo, kUndecided, kYes };
 //
 // Idea: above capacity the backlog grows like t, at capacity only like sqrt(t), as a random walk.
 // With z = slope T / (s sqrt(T)), slope by least squares and s^2 the variance of the increments per
-// second: overloaded if z > 3 and the slope exceeds 1 % of the rate, undecided if 1 < z. At exactly
-// capacity z has a standard deviation of 1.1.
+// second: overloaded if z > 3 and the slope exceeds 1 % of the rate. Not overloaded if not even
+// z > 1 and such a slope are found, and an overload of 5 % would have been: either 5 % of the rate
+// exceed the slope by 2.33 of its standard deviations, s / sqrt(T), or `has_room` says that the
+// backlog is short. Else undecided. At exactly capacity z has a standard deviation of 1.1.
 // REQUIRES: at least three values.
-Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double rate);
+Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double rate,
+                       bool has_room);
 
-// Watches arrivals and departures. The time after the last arrival does not count, nor does the
-// time in which the system fills: the first tenth of the arrivals, or twice the time that requests
-// of that tenth took, at most half of the time. With fewer than 20 arrivals or 10 windows in the
-// rest, the answer is undecided.
+// Watches arrivals and departures. The time in which the system fills does not count: the first
+// fifth of the time, or twice the time that requests of that fifth took, at most half of the time.
+//
+// Steady rates are over the loaded time: from when the system has filled, or the first measured
+// request arrives, until the last measured request has arrived and has first been scheduled. After
+// that nothing waits, and the system drains. A completed request counts in proportion to the part
+// of its service, from when it was first scheduled to its end, that lies in this time; so do its
+// tokens. Which requests happen to end at the edges, and how long they are, then matters little.
+//
+// The verdict is EstimateTrend's until the last arrival. There is room if, in the second half of
+// the time up to the last arrival, the mean of the requests in the system, with those that wait
+// counted twice, is below 2.5 % of all arrivals: at an overload of 5 %, the queue of one server
+// that starts empty, a random walk reflected at zero, is as short in at most one run of 20,
+// whatever its variance. The verdict is undecided with fewer than 20 arrivals or 10 windows after
+// the filling; and rather than yes where the filling takes half of the time or more, and fewer
+// requests wait than run at the last arrival.
 //
 // Clients that give up, and a full system that turns them away, keep the backlog of an overloaded
 // system short. Requests count as turned away by load if they are rejected as `overloaded`, or
@@ -37,7 +54,11 @@ Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double
 // constant per request.
 class OverloadMeter : public RunListener {
  public:
-  OverloadMeter();
+  // What has a steady rate: all completed requests, those that keep every bound of the goal, and
+  // output tokens, and prompt and output tokens, of all of them.
+  enum Quantity : std::uint8_t { kRequests, kGoodRequests, kOutputTokens, kTokens, kQuantities };
+
+  explicit OverloadMeter(const RequestMetrics::Config& config = {});
 
   [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnArrived(TimePoint now, const RequestLife& life) override;
@@ -46,32 +67,45 @@ class OverloadMeter : public RunListener {
   [[nodiscard]] Overload verdict() const;
   // Requests per second from the first to the last arrival; NaN if there is no time between them.
   [[nodiscard]] double offered_rate() const;
-  // Completions per second in the second half of that time.
-  [[nodiscard]] double completed_rate() const;
+  // Per second of the loaded time; NaN if there is none.
+  [[nodiscard]] double SteadyRate(Quantity quantity) const;
 
-  // Adds offered_rate, completed_rate and saturated ("yes", "no", "undecided").
+  // Adds offered_rate, the steady rates and saturated ("yes", "no", "undecided").
   void Summarise(Summary& summary) const;
 
  private:
   static constexpr std::size_t kBins = 2048;
 
+  // Amounts that are spread evenly over spans of time, as their begins and ends: what has flowed
+  // until t is rate * t - moment, summed over all that is before t.
+  struct Flow {
+    double rate = 0;    // per second
+    double moment = 0;  // rate * the time of its change
+
+    Flow& operator+=(const Flow& other);
+  };
   struct Bin {
     std::int32_t arrivals = 0;
+    std::int32_t starts = 0;          // requests that were first scheduled, or left unscheduled
     std::int32_t departures = 0;      // requests that left in any way
-    std::int32_t completions = 0;     // departures with a whole answer
     std::int32_t ended_arrivals = 0;  // arrivals of this bin that have ended, without rejected ones
     double time_in_system = 0;        // sum over the ended arrivals, in seconds
+    std::array<Flow, kQuantities> served;
+
+    Bin& operator+=(const Bin& other);
   };
 
   Bin& BinOf(TimePoint time);
+  void Serve(const RequestLife& life);
   [[nodiscard]] double SecondsPerBin() const { return Seconds(width_); }
-  // Completions before a time in seconds; a part of a bin counts in proportion.
-  [[nodiscard]] double CompletionsUntil(double seconds) const;
-  [[nodiscard]] double FilledAt() const;
+  // When the system had filled, in seconds, in a time that ends at `end`.
+  [[nodiscard]] double FilledAt(TimePoint end) const;
   // Whether a count of arrivals exceeds a share of them by more than chance explains.
   [[nodiscard]] bool Exceeds(std::int64_t count, double share) const;
+  [[nodiscard]] bool HasRoom() const;
   [[nodiscard]] Overload VerdictOfBacklog() const;
 
+  RequestMetrics::Config config_;
   std::vector<Bin> bins_;
   Duration width_{1'000'000};  // width of a bin; doubled when a run gets longer
   std::int64_t arrived_ = 0;
@@ -79,6 +113,8 @@ class OverloadMeter : public RunListener {
   std::int64_t turned_away_ = 0;  // turned away by load
   TimePoint first_arrival_ = kTimeNever;
   TimePoint last_arrival_ = kTimeZero;
+  TimePoint first_measured_ = kTimeNever;  // arrival
+  TimePoint loaded_until_ = kTimeZero;
 };
 
 // One line for the user about a run whose summary says that it is saturated; empty otherwise.

@@ -150,8 +150,6 @@ double RequestMetrics::BurstShareOfTail() const {
   return Ratio(burst.CountAtLeast(tail), all.CountAtLeast(tail));
 }
 
-bool RequestMetrics::JudgesGoal() const { return config_.streamed || !config_.goal.tpot; }
-
 void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix,
                                      const RateWindow& window) const {
   const auto set = [&](std::string_view name, SummaryValue value) {
@@ -180,7 +178,7 @@ void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix,
   set("total_token_throughput", Ratio(rates.input_tokens + rates.output_tokens, duration));
   if (config_.goal.any()) {
     const auto judged = [this](double value) {
-      return JudgesGoal() ? value : std::numeric_limits<double>::quiet_NaN();
+      return config_.judges_goal() ? value : std::numeric_limits<double>::quiet_NaN();
     };
     set("request_goodput", judged(Ratio(rates.good, duration)));
     set("slo_attainment", judged(Ratio(measured_.good, ended)));

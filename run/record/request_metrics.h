@@ -75,6 +75,8 @@ class RequestMetrics {
     bool boundary = false;
     bool client_waits = false;  // clients have a limit of their own
     bool streamed = true;
+
+    [[nodiscard]] bool judges_goal() const { return streamed || !goal.tpot; }
   };
 
   explicit RequestMetrics(const Config& config) : config_(config) {}
@@ -128,7 +130,6 @@ class RequestMetrics {
   void EndMeasured(const RequestLife& life, const RateWindow& window);
   [[nodiscard]] double BurstShareOfTail() const;
   void EndAtEngine(const RequestLife& life);
-  [[nodiscard]] bool JudgesGoal() const;
   [[nodiscard]] Answers InWindow(const RateWindow& window) const;
 
   Config config_;

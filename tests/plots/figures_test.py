@@ -115,7 +115,7 @@ def test_attainment_marks_the_load_at_the_target(tmp_path):
 
 def test_goodput_joins_no_points_of_different_configurations(tmp_path):
     runs = [write_run(tmp_path / f"{seqs}_{rate}", rate=rate, settings=f"max_num_seqs: {seqs}",
-                      summary={"request_goodput": rate / seqs})
+                      summary={"good_rate": rate / seqs})
             for seqs in (1, 2) for rate in (1.0, 3.0)]
     axes = draw("goodput_vs_rate", *runs).axes[0]
     lines = labelled_lines(axes)
@@ -174,7 +174,7 @@ def test_pareto_frontier_is_stepped_and_only_of_steady_points(tmp_path):
 
 def test_users_and_gpus_share_the_tokens(tmp_path):
     runs = [write_run(tmp_path / str(rate), rate=rate,
-                      summary={"output_throughput": 100 * rate, "devices": 2})
+                      summary={"output_token_rate": 100 * rate, "devices": 2})
             for rate in (1.0, 2.0)]
     axes = draw("user_vs_gpu_throughput", *runs).axes[0]
     line = next(line for line in axes.get_lines() if line.get_label() == "_joined")

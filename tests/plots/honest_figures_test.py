@@ -172,11 +172,11 @@ def test_equal_values_are_not_hidden_by_the_axis(tmp_path):
 
 
 def test_goodput_is_drawn_at_zero_and_named_where_it_is_undefined(tmp_path):
-    runs = [write_run(tmp_path / str(value), rate=rate, summary={"request_goodput": value})
+    runs = [write_run(tmp_path / str(value), rate=rate, summary={"good_rate": value})
             for rate, value in ((1.0, 0), (2.0, None))]
     axes = draw("goodput_vs_rate", *runs).axes[0]
     assert "all points: 1 of 2 points undefined" in texts(axes)
-    undefined = write_run(tmp_path / "n", summary={"request_goodput": None})
+    undefined = write_run(tmp_path / "n", summary={"good_rate": None})
     assert "undefined" in texts(draw("goodput_vs_rate", undefined).axes[0])
 
 
@@ -189,7 +189,7 @@ HEADS = {"requests": TWO_TENANTS, "steps": THREE_STEPS,
                                     "ttft_tpot_pareto", "user_vs_gpu_throughput"])
 def test_a_run_in_which_nothing_completes_ends_in_no_traceback(tmp_path, script):
     nothing = dict.fromkeys(["p50_ttft_ms", "p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms",
-                             "p99_e2el_ms", "mean_tpot_ms", "request_goodput", "offered_rate"])
+                             "p99_e2el_ms", "mean_tpot_ms", "good_rate", "offered_rate"])
     run = write_run(tmp_path / "r", summary=nothing,
                     **{name: text.splitlines()[0] + "\n" for name, text in HEADS.items()})
     done = run_script(script, run, "--out", tmp_path / "f.png")

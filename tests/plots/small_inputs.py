@@ -20,7 +20,7 @@ def write_summary_csv(folder, rows, settings=(RATE,)):
 def two_policies(folder):
     """Attainment of `orca` falls from 1 to 0.8 between 2 and 3 requests/s, so it is 0.9 at 2.5."""
     rows = [{"base": f"{policy}.textproto", RATE: rate, "saturated": saturated,
-             "slo_attainment": attainment, "request_goodput": rate * attainment,
+             "slo_attainment": attainment, "good_rate": rate * attainment,
              "offered_rate": rate * 1.01, "mean_ttft_ms": ttft, "mean_ttft_ms_low": 0.9 * ttft,
              "mean_ttft_ms_high": 1.1 * ttft, "p99_ttft_ms": 10 * ttft, "p99_tpot_ms": 20 + ttft,
              "mean_tpot_ms": 20, "output_throughput": 100 * rate}
@@ -66,7 +66,7 @@ metrics {{
 }}
 """)
     (folder / "summary.json").write_text(json.dumps({
-        "offered_rate": rate, "request_goodput": 0.5 * rate, "mean_tpot_ms": 20,
+        "offered_rate": rate, "good_rate": 0.5 * rate, "mean_tpot_ms": 20,
         "output_throughput": 100, "saturated": "no", **(summary or {})}))
     for name, text in (("requests.csv", requests), ("steps.csv", steps), ("parts.csv", parts)):
         if text:
