@@ -24,8 +24,8 @@ namespace twin::run {
 namespace {
 
 constexpr std::array<std::string_view, 9> kJudgedMetrics = {
-    "mean_ttft_ms", "p99_ttft_ms",        "mean_tpot_ms",      "p99_tpot_ms",    "mean_e2el_ms",
-    "p99_e2el_ms",  "request_throughput", "output_throughput", "request_goodput"};
+    "mean_ttft_ms", "p99_ttft_ms",    "mean_tpot_ms",      "p99_tpot_ms", "mean_e2el_ms",
+    "p99_e2el_ms",  "completed_rate", "output_token_rate", "good_rate"};
 
 constexpr double kShareMin = 0.05;
 // 95th percentile of the squared correlation of independent values, times the number of draws.

@@ -22,8 +22,8 @@ namespace {
 using Objective = RecommendConfig::Objective;
 
 constexpr std::array<const char*, 9> kReported = {
-    "mean_ttft_ms",       "p99_ttft_ms",       "mean_tpot_ms",       "p99_tpot_ms", "mean_e2el_ms",
-    "request_throughput", "output_throughput", "mean_kv_used_share", "preemptions"};
+    "mean_ttft_ms",   "p99_ttft_ms",       "mean_tpot_ms",       "p99_tpot_ms", "mean_e2el_ms",
+    "completed_rate", "output_token_rate", "mean_kv_used_share", "preemptions"};
 // Loads are searched within this factor of the load that is asked for.
 constexpr double kLoadFactorMax = 4096;
 constexpr std::int64_t kPilotRequests = 500;
@@ -172,8 +172,8 @@ Summary CandidateEvaluator::Simulated(const Candidate& candidate, double load, s
 double CandidateEvaluator::MetricOf(const Summary& summary, const std::string& key) const {
   if (summary.Find(key) == nullptr) {
     throw InputError(InputError::Kind::kUsage, request_.source,
-                     fmt::format("{}: the runs have no such metric; request_goodput and "
-                                 "slo_attainment need slo",
+                     fmt::format("{}: the runs have no such metric; request_goodput, good_rate "
+                                 "and slo_attainment need slo",
                                  key));
   }
   return summary.Number(key);

@@ -66,7 +66,7 @@ OfferedLoad LoadOf(const CsvFile& requests) {
   OfferedLoad load;
   load.in_system = sum / (*last - *first);
   const double answered = static_cast<double>(times_ms.size());
-  // Of arrivals so rare that few spans hold any, longer spans do.
+  // Longer spans do for arrivals so rare that few of the spans hold any.
   const double spans = std::floor(std::min(answered / load.in_system, answered));
   if (!(spans >= 2)) return load;
   std::vector<double> counts(static_cast<std::size_t>(spans));

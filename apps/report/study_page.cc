@@ -181,13 +181,24 @@ void AddAxisFigures(Page& page, const StudyTable& table) {
   }
 }
 
-std::string PointCell(const std::vector<double>& values, const std::vector<double>& low,
-                      const std::vector<double>& high, std::size_t i) {
-  if (!std::isfinite(values[i])) return "";
-  if (low.empty() || high.empty() || !std::isfinite(low[i]) || low[i] == high[i]) {
-    return NumberText(values[i]);
+// "412 [400, 430]", "412 (20 runs)" where so many are wanted for an interval, or "412".
+std::vector<std::string> IntervalCells(const CsvFile& csv, const std::string& metric) {
+  const std::vector<double> values = csv.Numbers(metric);
+  const std::vector<double> low = NumbersIfAny(csv, metric + "_low");
+  const std::vector<double> high = NumbersIfAny(csv, metric + "_high");
+  const std::vector<std::string> wanted = TextsIfAny(csv, metric + "_runs_wanted");
+  std::vector<std::string> cells;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::string& cell = cells.emplace_back();
+    if (!std::isfinite(values[i])) continue;
+    cell = NumberText(values[i]);
+    if (!wanted.empty() && !wanted[i].empty()) {
+      cell += fmt::format(" ({} runs)", wanted[i]);
+    } else if (!low.empty() && !high.empty() && std::isfinite(low[i]) && low[i] != high[i]) {
+      cell += fmt::format(" [{}, {}]", NumberText(low[i]), NumberText(high[i]));
+    }
   }
-  return fmt::format("{} [{}, {}]", NumberText(values[i]), NumberText(low[i]), NumberText(high[i]));
+  return cells;
 }
 
 PageTable PointTable(const StudyTable& table) {
@@ -205,15 +216,54 @@ PageTable PointTable(const StudyTable& table) {
   for (const std::string_view name : HeadlineMetrics()) {
     const std::string metric(name);
     if (!table.csv.Has(metric)) continue;
-    const std::vector<double> values = table.csv.Numbers(metric);
-    const std::vector<double> low = NumbersIfAny(table.csv, metric + "_low");
-    const std::vector<double> high = NumbersIfAny(table.csv, metric + "_high");
+    const std::vector<std::string> cells = IntervalCells(table.csv, metric);
     rows[0].push_back(metric);
-    for (std::size_t i = 1; i < rows.size(); ++i) {
-      rows[i].push_back(PointCell(values, low, high, i - 1));
-    }
+    for (std::size_t i = 1; i < rows.size(); ++i) rows[i].push_back(cells[i - 1]);
   }
   return rows;
+}
+
+// The primary metrics of differences.csv; empty without a row of them.
+PageTable DifferenceTable(const CsvFile& csv, const std::vector<std::string>& settings) {
+  const std::vector<std::string> roles = csv.Texts("role");
+  const std::vector<std::string> metrics = csv.Texts("metric");
+  const std::vector<std::string> significant = csv.Texts("significant");
+  const std::vector<std::string> notes = csv.Texts("note");
+  const std::vector<std::string> differences = IntervalCells(csv, "difference");
+  const std::vector<std::string> ratios = IntervalCells(csv, "ratio");
+  std::vector<std::vector<std::string>> setting_cells;
+  for (const std::string& setting : settings) setting_cells.push_back(csv.Texts(setting));
+  PageTable rows;
+  for (std::size_t i = 0; i < csv.rows() && rows.size() <= kTableRowsMax; ++i) {
+    if (roles[i] != "primary") continue;
+    if (rows.empty()) {
+      rows.push_back(settings);
+      rows[0].insert(rows[0].end(), {"metric", "difference", "ratio", "significant", ""});
+    }
+    std::vector<std::string>& row = rows.emplace_back();
+    for (const std::vector<std::string>& cells : setting_cells) row.push_back(cells[i]);
+    row.insert(row.end(), {metrics[i], differences[i], ratios[i], significant[i], notes[i]});
+  }
+  return rows;
+}
+
+void AddDifferences(Page& page, const fs::path& file, const StudyTable& table) {
+  if (!fs::exists(file)) return;
+  const CsvFile csv(file);
+  page.Heading("Differences from the first base");
+  if (!csv.Has("role")) {
+    page.Paragraph("An earlier version wrote differences.csv; run the study again to see them.");
+    return;
+  }
+  const PageTable rows = DifferenceTable(csv, table.settings);
+  if (rows.empty()) {
+    page.Paragraph("No primary metric differs.");
+    return;
+  }
+  page.Table(rows);
+  page.Paragraph(
+      "The study's primary metrics share one error of 5 % (Holm). All others are exploratory: some "
+      "of many differ by chance (differences.csv).");
 }
 
 void AddVerdict(Page& page, const StudyTable& table) {
@@ -256,6 +306,12 @@ std::string StudyPage(const fs::path& study) {
     page.Paragraph(fmt::format("The first {} of {} points.", kTableRowsMax, table.csv.rows()));
   }
   page.Table(PointTable(table));
+  if (std::ranges::any_of(table.csv.header(), [](const std::string& column) {
+        return column.ends_with("_runs_wanted");
+      })) {
+    page.Paragraph("(20 runs): replications that an interval of the metric wants.");
+  }
+  AddDifferences(page, study / "differences.csv", table);
   return page.Html();
 }
 

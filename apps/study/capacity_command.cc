@@ -157,7 +157,7 @@ void PrintCapacities(const run::CapacityAnswer& answer, bool smallest, TableForm
   }
 }
 
-// What doubling the runs did to the value.
+// Says how doubling the runs changed the value.
 std::string ChangeText(const run::Interval& change) {
   if (!std::isfinite(change.value)) return "nothing compares it with that of shorter runs";
   return fmt::format("the last doubling changed it by {} [{}, {}]", Shown(change.value),

@@ -24,7 +24,7 @@ constexpr const char* kDigits = "0123456789";
 constexpr std::string_view kReserved[] = {"base", "point",  "replication", "seed",
                                           "n",    "errors", "error",       "saturated"};
 
-// Of the columns of summary.csv that describe a metric.
+// Endings of the columns of summary.csv that describe a metric.
 constexpr std::string_view kEndings[] = {"_low", "_high", "_n", "_runs_wanted"};
 
 std::vector<std::string> AxesOf(const StudyConfig& study) {

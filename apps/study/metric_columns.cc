@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "core/input_error.h"
 #include "core/nearest_names.h"
+#include "core/number_text.h"
 #include "run/record/metric_catalog.h"
 
 namespace twin::run {
@@ -70,6 +72,8 @@ std::vector<std::string> KnownMetrics(const StudyConfig& study, std::span<const 
   }
   return keys;
 }
+
+std::string NumberCell(double value) { return std::isfinite(value) ? ShortestText(value) : ""; }
 
 bool IsTextMetric(std::string_view name) {
   if (name == "warmup_rule") return true;

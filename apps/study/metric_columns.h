@@ -25,6 +25,9 @@ bool IsRowMetric(std::string_view name);
 std::vector<std::string> KnownMetrics(const StudyConfig& study, std::span<const std::string> asked,
                                       const std::string& field);
 
+// The text of a number; empty if it is not finite.
+std::string NumberCell(double value);
+
 // Whether the values of a key are texts, such as digest.
 bool IsTextMetric(std::string_view name);
 

@@ -41,7 +41,7 @@ std::string Located(const StudyConfig& study, const std::string& file) {
 }
 
 constexpr std::string_view kPrimaryMetrics[] = {"mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms",
-                                                "mean_e2el_ms", "output_throughput"};
+                                                "mean_e2el_ms", "output_token_rate"};
 
 }  // namespace
 

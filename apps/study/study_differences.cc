@@ -157,8 +157,6 @@ std::map<std::pair<std::size_t, std::size_t>, double> AdjustedPValues(
   return by_place;
 }
 
-std::string NumberCell(double value) { return std::isfinite(value) ? ShortestText(value) : ""; }
-
 void AddInterval(const Interval& interval, bool has_ends, std::vector<std::string>& cells) {
   cells.push_back(NumberCell(interval.value));
   for (const double end : {interval.low, interval.high}) {
@@ -166,7 +164,7 @@ void AddInterval(const Interval& interval, bool has_ends, std::vector<std::strin
   }
 }
 
-// What a reader of the row must know; empty: nothing.
+// A remark that the reader of the row needs; empty: none.
 std::string NoteOn(const PairedComparison& paired, std::size_t wanted) {
   if (wanted > 2) return std::to_string(wanted) + " runs wanted";
   const Interval& geometric = paired.geometric_ratio;

@@ -20,8 +20,6 @@
 namespace twin::run {
 namespace {
 
-std::string NumberCell(double value) { return std::isfinite(value) ? ShortestText(value) : ""; }
-
 // Collects the rows of one point and makes its row of the summary.
 class PointSummary {
  public:

@@ -43,7 +43,8 @@ class VarianceSum {
   double squares_ = 0;
 };
 
-// What the cells that were not drawn add to the variance of the sum of the strata's means.
+// Adds the share of the variance of the sum of the strata's means that comes from cells that were
+// not drawn.
 void AddBetweenCells(const Strata& strata, VarianceSum& sum) {
   std::vector<double> single_means;  // of strata of which one cell of several was drawn
   double single_share = 0;
@@ -101,7 +102,7 @@ PairedScore::Estimate PairedScore::Estimated() const {
     stratum.means.push_back(MeanOf(cell));
     stratum.cells = std::max(static_cast<double>(origins_[cell].cells), stratum.drawn());
   }
-  // Of the sum over strata; the mean's is smaller by the square of their number.
+  // The variance of the sum over strata; the mean's is smaller by the square of their number.
   VarianceSum sum;
   AddBetweenCells(strata, sum);
   for (std::size_t cell = 0; cell < differences_.size(); ++cell) {

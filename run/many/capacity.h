@@ -75,7 +75,7 @@ struct Capacity {
   RootOfMean root = {};
   // Mean and t interval of its pseudo-values; NaN if a run has no value of a metric.
   Interval by_seed = kNoInterval;
-  // What the last doubling of the runs changed about the root, from pairs of equal seeds. Each end
+  // The change of the root by the last doubling of the runs, from pairs of equal seeds. Each end
   // holds with the question's confidence. NaN without a root at both lengths.
   Interval change = kNoInterval;
   std::string limiting;       // the bound that breaks first; empty if none does

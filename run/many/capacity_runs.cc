@@ -115,9 +115,10 @@ CapacityRun CapacityRuns::Measure(const Deployment& deployment, std::size_t seed
   run.saturated = *outcome.summary.Find("saturated") == SummaryValue("yes");
   for (const MetricBound& bound : question_.bounds) {
     if (outcome.summary.Find(bound.metric) == nullptr) {
-      throw InputError(InputError::Kind::kUsage, bound.metric,
-                       "the runs have no such metric; request_goodput and slo_attainment need slo, "
-                       "metrics of tenants metrics.by_tenant");
+      throw InputError(
+          InputError::Kind::kUsage, bound.metric,
+          "the runs have no such metric; request_goodput, good_rate and slo_attainment need slo, "
+          "metrics of tenants metrics.by_tenant");
     }
     const double value = outcome.summary.Number(bound.metric);
     if (std::isnan(value) && deployment.traits.delivery == Delivery::kBatchEnd &&

@@ -26,7 +26,7 @@ class CapacitySearch {
 
   // A difference of the value that does not matter, in units of the setting. REQUIRES: FindValue().
   [[nodiscard]] double Tolerated() const;
-  // The same, but at least one that changes the setting.
+  // The smallest step that changes the setting and is tolerated.
   [[nodiscard]] double SmallestStep() const { return StepOf(Tolerated()); }
 
   // Finds the value with runs of this length, and how far chance moves it; a value found before,

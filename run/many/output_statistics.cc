@@ -47,7 +47,7 @@ class SkewedMean {
             mean_ + error_ * std::max(t, -Corrected(-t)), n_};
   }
 
-  // Of the mean 0.
+  // The p-value of the mean 0.
   [[nodiscard]] double PValue() const {
     if (error_ == 0) return mean_ == 0 ? 1 : 0;
     const double t = mean_ / error_;
@@ -145,7 +145,7 @@ double EndOfRatio(std::span<const double> a, std::span<const double> b, double l
   return low ? 0 : kNone;
 }
 
-// Of positive means; see PairedComparison.
+// The ratio of PairedComparison.
 Interval RatioOfMeans(std::span<const double> a, std::span<const double> b, double level) {
   const bool negative = std::ranges::min(a) < 0 || std::ranges::min(b) < 0;
   if (negative || std::ranges::max(b) <= 0) return {kNone, kNone, kNone, a.size()};

@@ -21,7 +21,7 @@ struct Interval {
 // The p-quantile of Student's t with `degrees` of freedom. REQUIRES: degrees > 0, 0 < p < 1.
 double StudentQuantile(double degrees, double p);
 
-// What the values of a metric can be, which their mean's interval does not leave.
+// The range of a metric's values, which the interval of their mean does not leave.
 enum class ValueRange : std::uint8_t {
   kAny,
   kNonNegative,
@@ -31,8 +31,8 @@ enum class ValueRange : std::uint8_t {
 // Mean of independent values, such as one per replication: from the lower to the higher end of
 // Student's t interval (Law, Simulation Modeling and Analysis, chapter 9) and, from three values
 // on, of the one that corrects it for skewness (Willink, Communications in Statistics 34(2), 2005).
-// Of the means of few runs near saturation, whose skewness is 2 to 4, t alone covers 83 to 92 %,
-// and the two together 90 to 96 %. checks/statistics measures both.
+// Near saturation, where means of few runs have a skewness of 2 to 4, t alone covers 83 to 92 %, and
+// the two together 90 to 96 % (checks/statistics).
 //
 // kNonNegative: a lower end at or below 0 becomes 0, or that of the geometric mean if all values
 // are positive. kProportion: Wilson's score interval, with Student's t and as many requests as
@@ -56,9 +56,9 @@ std::vector<double> HolmAdjusted(std::span<const double> p_values);
 struct PairedComparison {
   Interval difference;
   double p_value = 0;  // of no difference: MeanPValue()
-  // The mean of a divided by that of b, and the ratios r around it for which the interval of a - r b
-  // holds 0 (as Fieller, Journal of the Royal Statistical Society B 16(2), 1954): they exclude 1 if
-  // and only if `difference` excludes 0. NaN unless all values are at least 0 and some b is
+  // The mean of a divided by that of b, and the ratios r around it for which the interval of a - r
+  // b holds 0 (as Fieller, Journal of the Royal Statistical Society B 16(2), 1954): they exclude 1
+  // if and only if `difference` excludes 0. NaN unless all values are at least 0 and some b is
   // positive; the upper end is NaN if there is none.
   Interval ratio;
   // The geometric mean of the pairs' ratios: exp of the mean of ln(a/b), and of its interval. Where

@@ -27,7 +27,7 @@ std::pair<std::string, std::string> SplitPrefix(const std::string& metric) {
   return {metric.substr(0, end + 1), metric.substr(end + 1)};
 }
 
-// Of the logarithms; NaN unless all values are positive and there are two.
+// The standard deviation of the logarithms; NaN unless all values are positive and there are two.
 double Spread(std::span<const double> values) {
   std::vector<double> logarithms;
   for (const double value : values) logarithms.push_back(std::log(value));

@@ -54,8 +54,8 @@ Overload EstimateTrend(std::span<const double> backlog, double spacing_s, double
 // constant per request.
 class OverloadMeter : public RunListener {
  public:
-  // What has a steady rate: all completed requests, those that keep every bound of the goal, and
-  // output tokens, and prompt and output tokens, of all of them.
+  // Quantities that have a steady rate: all completed requests, those that keep every bound of the
+  // goal, and output tokens, and prompt and output tokens, of all of them.
   enum Quantity : std::uint8_t { kRequests, kGoodRequests, kOutputTokens, kTokens, kQuantities };
 
   explicit OverloadMeter(const RequestMetrics::Config& config = {});

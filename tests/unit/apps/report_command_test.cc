@@ -237,6 +237,34 @@ TEST_F(ReportCommandTest, AnAxisFarFromZeroDoesNotBeginThere) {
   EXPECT_EQ(wide[0]["layout"]["xaxis"]["rangemode"], "tozero");
 }
 
+TEST_F(ReportCommandTest, AStudySaysHowManyRunsAnIntervalWants) {
+  WriteStudy();
+  EXPECT_THAT(PageOf({"study"}), Not(HasSubstr("runs)")));
+  Write("study/summary.csv",
+        "point,workload.arrivals.rate,n,errors,saturated,p99_ttft_ms,p99_ttft_ms_low,"
+        "p99_ttft_ms_high,p99_ttft_ms_runs_wanted\n0,1,3,0,no,5,,,20\n1,3,3,0,no,6,5,7,\n");
+  const std::string page = PageOf({"study"});
+  EXPECT_THAT(page, HasSubstr("<td>5 (20 runs)</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>6 [5, 7]</td>"));
+  EXPECT_THAT(page, HasSubstr("(20 runs): replications that an interval of the metric wants."));
+}
+
+TEST_F(ReportCommandTest, AStudyShowsDifferencesOfItsPrimaryMetrics) {
+  WriteStudy();
+  const std::string header =
+      "point,baseline,policy.vllm_v1.max_num_seqs,workload.arrivals.rate,metric,role,n,difference,"
+      "difference_low,difference_high,ratio,ratio_low,ratio_high,significant,note\n";
+  Write("study/differences.csv",
+        header + "2,0,16,1,mean_tpot_ms,primary,3,-4,-5,-3,0.8,0.75,0.85,yes,\n"
+                 "2,0,16,1,p90_tpot_ms,exploratory,3,-7,-8,-6,0.7,0.65,0.75,,\n");
+  const std::string page = PageOf({"study"});
+  EXPECT_THAT(page, HasSubstr("<td>-4 [-5, -3]</td><td>0.8 [0.75, 0.85]</td><td>yes</td>"));
+  EXPECT_THAT(page, Not(HasSubstr("p90_tpot_ms")));
+  EXPECT_THAT(page, HasSubstr("All others are exploratory"));
+  Write("study/differences.csv", "point,baseline,metric,difference\n");
+  EXPECT_THAT(PageOf({"study"}), HasSubstr("An earlier version wrote differences.csv"));
+}
+
 TEST_F(ReportCommandTest, NamesOfRunsAreText) {
   (void)RunSmall("a<b>&c");
   const std::string page = PageOf({"a<b>&c"});
