@@ -31,8 +31,8 @@ enum class ValueRange : std::uint8_t {
 // Mean of independent values, such as one per replication: from the lower to the higher end of
 // Student's t interval (Law, Simulation Modeling and Analysis, chapter 9) and, from three values
 // on, of the one that corrects it for skewness (Willink, Communications in Statistics 34(2), 2005).
-// Near saturation, where means of few runs have a skewness of 2 to 4, t alone covers 83 to 92 %, and
-// the two together 90 to 96 % (checks/statistics).
+// Near saturation, where means of few runs have a skewness of 2 to 4, t alone covers 83 to 92 %,
+// and the two together 90 to 96 % (checks/statistics).
 //
 // kNonNegative: a lower end at or below 0 becomes 0, or that of the geometric mean if all values
 // are positive. kProportion: Wilson's score interval, with Student's t and as many requests as
