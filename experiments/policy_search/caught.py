@@ -5,7 +5,7 @@ Usage: experiments/policy_search/caught.py [NAME]... [--check] [--full]
 
 NAME     files of cheats/, without .py (default: all)
 --check  fails if a verdict is not the one of cheats.csv
---full   all cells and worlds of a submission, in place of a fifth of them
+--full   all cells and worlds of a submission, in place of a sixth of them
 
 Needs the Python package: the command twinserve on the path, or TWINSERVE="python -m twinserve".
 Exit codes: 0 success; 1 --check found another verdict, or the judge failed.

@@ -74,7 +74,7 @@ def main():
     if not arguments.sets:
         where, elsewhere = (("--experiment", HERE / f"{name}.textproto", "--metric", "mean_e2el_ms")
                             for name in ("slots", "slots_judge"))
-        sequences, rounds = 32, ("--rounds", "10")
+        sequences, rounds = 32, ("--rounds", "10", "--rounds-max", "10")
     rng = random.Random(arguments.seed)
     parent, parent_score, best, failures = [1.0, 0, 0, 0, 0], -math.inf, None, 0
     for number in range(arguments.candidates):
