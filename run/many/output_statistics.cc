@@ -51,6 +51,7 @@ class SkewedMean {
   [[nodiscard]] double PValue() const {
     if (error_ == 0) return mean_ == 0 ? 1 : 0;
     const double t = mean_ / error_;
+    if (!std::isfinite(t)) return kNone;  // of values that are no numbers
     const double corrected =
         HasAsymmetry() ? asymmetry_ + (std::pow(1 + 2 * asymmetry_ * t, 3) - 1) / (6 * asymmetry_)
                        : t;
@@ -150,6 +151,7 @@ Interval RatioOfMeans(std::span<const double> a, std::span<const double> b, doub
   const bool negative = std::ranges::min(a) < 0 || std::ranges::min(b) < 0;
   if (negative || std::ranges::max(b) <= 0) return {kNone, kNone, kNone, a.size()};
   Interval ratio{Mean(a) / Mean(b), kNone, kNone, a.size()};
+  if (!std::isfinite(ratio.value)) return {kNone, kNone, kNone, a.size()};
   if (ratio.value == 0) return {0, 0, 0, a.size()};  // all are 0
   if (a.size() < 2) return ratio;
   ratio.low = EndOfRatio(a, b, level, true);

@@ -119,6 +119,14 @@ TEST(StatisticsTest, TheRatioOfProportionalValuesIsSure) {
   EXPECT_NEAR(compared.ratio.high, 2, 1e-6);
 }
 
+TEST(StatisticsTest, ValuesThatAreNoNumbersHaveNoComparison) {
+  const PairedComparison compared =
+      ComparePaired(std::vector<double>{1, std::nan(""), 3}, std::vector<double>{1, 2, 4}, 0.95);
+  EXPECT_TRUE(std::isnan(compared.difference.value));
+  EXPECT_TRUE(std::isnan(compared.p_value));
+  EXPECT_TRUE(std::isnan(compared.ratio.value));
+}
+
 TEST(StatisticsTest, TheRatioOfNothingToSomethingIsZero) {
   const PairedComparison compared =
       ComparePaired(std::vector<double>{0, 0, 0}, std::vector<double>{1, 2, 4}, 0.95);
