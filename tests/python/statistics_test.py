@@ -19,7 +19,7 @@ def test_an_interval_is_students_where_values_are_not_skewed():
 
 
 def test_waiting_times_of_few_runs_have_no_interval():
-    runs = pd.DataFrame({"mean_ttft_ms": [10.0, 20, 30], "max_running": [1, 2, 3],
+    runs = pd.DataFrame({"mean_ttft_ms": [10.0, 20, 30], "max_running": [8, 8, 8],
                          "saturated": "no"})
     found = twinserve.metric_interval("mean_ttft_ms", runs)
     assert found["mean"] == 20 and found["runs_wanted"] == 20
