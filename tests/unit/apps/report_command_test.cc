@@ -244,8 +244,8 @@ TEST_F(ReportCommandTest, AStudySaysHowManyRunsAnIntervalWants) {
         "point,workload.arrivals.rate,n,errors,saturated,p99_ttft_ms,p99_ttft_ms_low,"
         "p99_ttft_ms_high,p99_ttft_ms_runs_wanted\n0,1,3,0,no,5,,,20\n1,3,3,0,no,6,5,7,\n");
   const std::string page = PageOf({"study"});
-  EXPECT_THAT(page, HasSubstr("<td>5 (20 runs)</td>"));
-  EXPECT_THAT(page, HasSubstr("<td>6 [5, 7]</td>"));
+  EXPECT_THAT(page, HasSubstr(">5 (20 runs)</td>"));
+  EXPECT_THAT(page, HasSubstr(">6 [5, 7]</td>"));
   EXPECT_THAT(page, HasSubstr("(20 runs): replications that an interval of the metric wants."));
 }
 
@@ -258,7 +258,7 @@ TEST_F(ReportCommandTest, AStudyShowsDifferencesOfItsPrimaryMetrics) {
         header + "2,0,16,1,mean_tpot_ms,primary,3,-4,-5,-3,0.8,0.75,0.85,yes,\n"
                  "2,0,16,1,p90_tpot_ms,exploratory,3,-7,-8,-6,0.7,0.65,0.75,,\n");
   const std::string page = PageOf({"study"});
-  EXPECT_THAT(page, HasSubstr("<td>-4 [-5, -3]</td><td>0.8 [0.75, 0.85]</td><td>yes</td>"));
+  EXPECT_THAT(page, HasSubstr(">-4 [-5, -3]</td><td class=\"n\">0.8 [0.75, 0.85]</td><td>yes</td>"));
   EXPECT_THAT(page, Not(HasSubstr("p90_tpot_ms")));
   EXPECT_THAT(page, HasSubstr("All others are exploratory"));
   Write("study/differences.csv", "point,baseline,metric,difference\n");

@@ -122,7 +122,10 @@ TEST_F(SweepCommandTest, PrintsItsPoints) {
   EXPECT_THAT(table.out, ::testing::ContainsRegex(
                              "^rate +max_num_seqs +saturated +n +mean_ttft_ms +mean_itl_ms\n"
                              "10 +4 +[a-z]+ +2 "));
-  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), 1 + 6);
+  // Two runs are too few for an interval of the mean TTFT, and a line says so.
+  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), 1 + 6 + 1);
+  EXPECT_THAT(table.out, ::testing::ContainsRegex("\\(20 runs\\) +[0-9.]+ "));
+  EXPECT_THAT(table.out, HasSubstr("(20 runs): replications that an interval of the metric wants"));
   // The folder is complete: the same command prints it again.
   EXPECT_THAT(Sweep("out", {"--format", "latex"}).out,
               HasSubstr("\\toprule\nrate & max\\_num\\_seqs & saturated & n & "));
@@ -130,9 +133,12 @@ TEST_F(SweepCommandTest, PrintsItsPoints) {
   ASSERT_EQ(json["points"].size(), 6u);
   EXPECT_EQ(json["points"][5]["settings"]["workload.arrivals.rate"], 40);
   EXPECT_EQ(json["points"][5]["settings"]["policy.vllm_v1.max_num_seqs"], 16);
-  const nlohmann::json& metric = json["points"][5]["metrics"]["mean_ttft_ms"];
+  const nlohmann::json& metric = json["points"][5]["metrics"]["mean_itl_ms"];
   EXPECT_LE(metric["low"], metric["mean"]);
   EXPECT_LE(metric["mean"], metric["high"]);
+  const nlohmann::json& waiting = json["points"][5]["metrics"]["mean_ttft_ms"];
+  EXPECT_TRUE(waiting["high"].is_null());
+  EXPECT_GE(waiting["runs_wanted"], 10);
 }
 
 TEST_F(SweepCommandTest, RefusesAMetricThatNoRunHasBeforeItRuns) {
@@ -394,7 +400,7 @@ TEST_F(SweepCommandTest, ComparesExperimentsSeedBySeed) {
                 ElementsAre("1", "0", "two.textproto", "mean_tpot_ms", "primary", "3"));
     EXPECT_NEAR(std::stod(row[6]), 10, 0.5);  // 20 ms per token instead of 10 ms
     EXPECT_NEAR(std::stod(row[9]), 2, 0.05);
-    EXPECT_EQ(row[17], "yes");
+    EXPECT_EQ(row[18], "yes");
   }
   EXPECT_TRUE(found);
 }
