@@ -302,8 +302,8 @@ void AddScoringOptions(CommandParser command, JudgeArguments& arguments) {
   command
       .AddOption(
           "--rounds", arguments.rounds,
-          "Pairs of runs for each of them (default: 2; of each --experiment 20; with --quick "
-          "1 or 3)")
+          "Pairs of runs for each of them (default: 2; with --experiment as many as make 20 pairs, "
+          "at least 2; with --quick 1, or 3 of each --experiment)")
       .InRange(1, 1000);
   command
       .AddOption("--rounds-max", arguments.rounds_max,

@@ -1,7 +1,6 @@
 #include "apps/study/study_differences.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>

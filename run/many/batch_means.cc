@@ -22,14 +22,6 @@ std::vector<double> BatchMeansOf(std::span<const double> series, std::size_t siz
   return means;
 }
 
-// The quantile t of Student's distribution, for the mean of `n` values of this skewness.
-double SkewedQuantile(double t, double skewness, double n) {
-  const double b = skewness / (6 * std::sqrt(n));
-  constexpr double kSmall = 1e-6;  // where the formula loses its digits
-  if (std::abs(b) < kSmall) return t;
-  return (std::cbrt(1 + 6 * b * (t - b)) - 1) / (2 * b);
-}
-
 }  // namespace
 
 MserPoint Mser5(std::span<const double> series) {

@@ -24,6 +24,10 @@ double TwoSidedTail(double t, double degrees) {
   return 2 * boost::math::cdf(boost::math::complement(student, std::abs(t)));
 }
 
+// Willink's a.
+double Asymmetry(double skewness, double n) { return skewness / (6 * std::sqrt(n)); }
+constexpr double kSmallAsymmetry = 1e-6;  // where the formulas lose their digits
+
 // The mean of values whose distribution may be skewed: Student's statistic
 // T = (mean - mu) / (s / sqrt(n)) and Willink's W = a + ((1 + 2 a T)^3 - 1) / (6 a), with
 // a = skewness / (6 sqrt(n)), are both compared with Student's t.
@@ -38,13 +42,13 @@ class SkewedMean {
     double cubes = 0;
     for (const double value : values) cubes += std::pow(value - mean_, 3);
     const double third_moment = Count() / ((Count() - 1) * (Count() - 2)) * cubes;
-    asymmetry_ = third_moment / std::pow(error_ * std::sqrt(Count()), 3) / (6 * std::sqrt(Count()));
+    skewness_ = third_moment / std::pow(error_ * std::sqrt(Count()), 3);
   }
 
   [[nodiscard]] Interval IntervalAt(double level) const {
     const double t = StudentQuantile(Count() - 1, 0.5 + level / 2);
-    return {mean_, mean_ - error_ * std::max(t, Corrected(t)),
-            mean_ + error_ * std::max(t, -Corrected(-t)), n_};
+    return {mean_, mean_ - error_ * std::max(t, SkewedQuantile(t, skewness_, Count())),
+            mean_ + error_ * std::max(t, -SkewedQuantile(-t, skewness_, Count())), n_};
   }
 
   // The p-value of the mean 0.
@@ -52,26 +56,20 @@ class SkewedMean {
     if (error_ == 0) return mean_ == 0 ? 1 : 0;
     const double t = mean_ / error_;
     if (!std::isfinite(t)) return kNone;  // of values that are no numbers
+    const double a = Asymmetry(skewness_, Count());
     const double corrected =
-        HasAsymmetry() ? asymmetry_ + (std::pow(1 + 2 * asymmetry_ * t, 3) - 1) / (6 * asymmetry_)
-                       : t;
+        std::abs(a) < kSmallAsymmetry ? t : a + (std::pow(1 + 2 * a * t, 3) - 1) / (6 * a);
     if (corrected * t <= 0) return 1;
     return std::max(TwoSidedTail(t, Count() - 1), TwoSidedTail(corrected, Count() - 1));
   }
 
  private:
   [[nodiscard]] double Count() const { return static_cast<double>(n_); }
-  [[nodiscard]] bool HasAsymmetry() const { return std::abs(asymmetry_) > 1e-9; }
-  // The T at which W is w.
-  [[nodiscard]] double Corrected(double w) const {
-    if (!HasAsymmetry()) return w;
-    return (std::cbrt(1 + 6 * asymmetry_ * (w - asymmetry_)) - 1) / (2 * asymmetry_);
-  }
 
   std::size_t n_;
   double mean_;
   double error_;  // standard error
-  double asymmetry_ = 0;
+  double skewness_ = 0;
 };
 
 // REQUIRES: at least two values, none negative.
@@ -164,6 +162,12 @@ Interval RatioOfMeans(std::span<const double> a, std::span<const double> b, doub
 double StudentQuantile(double degrees, double p) {
   CHECK(degrees > 0 && p > 0 && p < 1);
   return boost::math::quantile(boost::math::students_t_distribution<double, Doubles>(degrees), p);
+}
+
+double SkewedQuantile(double t, double skewness, double n) {
+  const double a = Asymmetry(skewness, n);
+  if (std::abs(a) < kSmallAsymmetry) return t;
+  return (std::cbrt(1 + 6 * a * (t - a)) - 1) / (2 * a);
 }
 
 Interval MeanInterval(std::span<const double> values, double level, ValueRange range) {

@@ -22,6 +22,11 @@ struct Interval {
 // The p-quantile of Student's t with `degrees` of freedom. REQUIRES: degrees > 0, 0 < p < 1.
 double StudentQuantile(double degrees, double p);
 
+// The quantile `t` of Student's distribution, corrected for the mean of `n` values of this skewness
+// (Willink, Communications in Statistics - Theory and Methods 34, 2005): an interval ends at the
+// mean minus this many standard errors, for t and for -t.
+double SkewedQuantile(double t, double skewness, double n);
+
 // The range of a metric's values, which the interval of their mean does not leave.
 enum class ValueRange : std::uint8_t {
   kAny,

@@ -39,8 +39,8 @@ InvariantViolation.__doc__ = "A policy broke an invariant of the engine (docs/IN
 __all__ = [
     "Comparison", "InputError", "InvariantViolation", "Policy", "PolicyError", "Recommendation",
     "Replay", "Request", "Run", "RunWarning", "Step", "capacity", "compare", "load",
-    "metric_interval", "paired_difference", "predict_operations", "predict_serving", "predict_steps", "read_trace", "recommend", "replay",
-    "resolve", "run", "sweep", "write_trace",
+    "metric_interval", "paired_difference", "predict_operations", "predict_serving",
+    "predict_steps", "read_trace", "recommend", "replay", "resolve", "run", "sweep", "write_trace",
 ]
 
 # Loaded on use: pandas, which tables need, takes half a second.

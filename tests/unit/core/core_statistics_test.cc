@@ -29,7 +29,7 @@ TEST(StatisticsTest, AQuantileOfNoValuesIsZeroWhereThatIsAskedFor) {
   EXPECT_DOUBLE_EQ(QuantileOrZero({2, 4}, 0.25), 2.5);
 }
 
-// Of 20 values in random order that a continuous distribution gave, each is the smallest with the
+// A continuous distribution gives 20 values in random order: each is the smallest with the
 // probability 1/20: 19 values leave 5 % below and 5 % above.
 TEST(StatisticsTest, TheEndsOf19ValuesHoldTheNextOneWith90Percent) {
   std::vector<double> values;
