@@ -10,6 +10,7 @@
 #include "apps/serve/protocol/field_reader.h"
 #include "apps/serve/protocol/json_body.h"
 #include "apps/serve/protocol/request_fields.h"
+#include "apps/serve/text/json_part.h"
 #include "core/hash.h"
 
 namespace twin::serve {
@@ -218,7 +219,7 @@ void ReadTools(FieldReader& reader) {
     reader.Warn("tools");  // tools are in the prompt, and the answer stays text
   }
   const FieldReader::Json* choice = reader.Find("tool_choice");
-  if (choice != nullptr && *choice != "none" && *choice != "auto") {
+  if (choice != nullptr && !text::IsText(*choice, "none") && !text::IsText(*choice, "auto")) {
     reader.Fail(ApiErrorKind::kValue, "tool_choice", "allowed: none, auto");
   }
   reader.Find("parallel_tool_calls");

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/serve/text/json_part.h"
+
 namespace twin::serve {
 namespace {
 
@@ -29,7 +31,8 @@ using Json = nlohmann::ordered_json;
 
 void CheckParts(FieldReader& reader, const std::string& where, const Json& content) {
   for (const Json& part : content) {
-    const bool is_text = part.is_object() && part.value("type", Json("text")) == "text" &&
+    const bool is_text = part.is_object() &&
+                         (!part.contains("type") || text::IsText(part["type"], "text")) &&
                          part.contains("text") && part["text"].is_string();
     if (is_text) continue;
     return reader.Fail(ApiErrorKind::kValue, where, where + ": only parts of text are served");
@@ -42,7 +45,7 @@ void CheckMessage(FieldReader& reader, std::size_t index, Json& message) {
     return reader.Fail(ApiErrorKind::kSchema, where, where + " must be an object with a role");
   }
   // Templates of most models know no other name for the role.
-  if (message["role"] == "developer") message["role"] = "system";
+  if (text::IsText(message["role"], "developer")) message["role"] = "system";
   if (message.contains("reasoning_content")) {
     message["reasoning"] = message["reasoning_content"];
     message.erase("reasoning_content");

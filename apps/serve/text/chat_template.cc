@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/serve/text/json_part.h"
 #include "apps/serve/text/named_templates.h"
 #include "apps/serve/text/template/python_text.h"
 #include "apps/serve/text/template/template.h"
@@ -72,7 +73,7 @@ std::optional<std::string> TemplateOfName(const ordered_json& list, std::string_
     const bool sound = entry.is_object() && entry.contains("name") && entry.contains("template") &&
                        entry["name"].is_string() && entry["template"].is_string();
     if (!sound) RefuseModel(where, "chat_template must be a text, or a list of {name, template}");
-    if (entry["name"] == std::string(name)) return entry["template"].get<std::string>();
+    if (IsText(entry["name"], name)) return entry["template"].get<std::string>();
   }
   return std::nullopt;
 }
@@ -97,7 +98,7 @@ std::string PartText(const ordered_json& part, const std::string& where) {
   if (part.is_string()) return part.get<std::string>();
   if (!part.is_object()) RefuseMessage(where, "must be an object with type and text");
   const auto type = part.find("type");
-  if (type != part.end() && (!type->is_string() || *type != "text")) {
+  if (type != part.end() && !IsText(*type, "text")) {
     RefuseMessage(where + ".type",
                   fmt::format("{} is not supported; allowed is text",
                               type->is_string() ? Printable(type->get<std::string>()) : "it"));
@@ -147,7 +148,7 @@ void ParseArguments(ordered_json& message, const std::string& where) {
       RefuseMessage(call_where, "must be an object with function");
     }
     ordered_json& arguments = call["function"]["arguments"];
-    if (arguments.is_null() || arguments == "") {
+    if (arguments.is_null() || IsText(arguments, "")) {
       arguments = ordered_json::object();
     } else if (arguments.is_string()) {
       arguments = jinja::ParseBounded(arguments.get<std::string>());
@@ -172,7 +173,7 @@ ordered_json FormMessages(const ordered_json& messages, const MessageForm& form)
     const auto role = message.find("role");
     if (role == message.end() || !role->is_string())
       RefuseMessage(where + ".role", "must be a text");
-    if (*role == "developer" && !form.knows_developer) *role = "system";
+    if (IsText(*role, "developer") && !form.knows_developer) *role = "system";
     const auto content = message.find("content");
     message["content"] = FormContent(content == message.end() ? nullptr : &*content,
                                      form.keeps_parts, where + ".content");

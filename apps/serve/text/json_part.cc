@@ -17,6 +17,10 @@ constexpr std::size_t kPathBytesMax = 1024;  // known files have less than 100
 
 }  // namespace
 
+bool IsText(const nlohmann::ordered_json& value, std::string_view text) {
+  return value.is_string() && value.get_ref<const std::string&>() == text;
+}
+
 std::string Shown(const nlohmann::json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return fmt::format("a list of {}", value.size());

@@ -9,6 +9,10 @@
 
 namespace twin::text {
 
+// Whether `value` is the text `text`. nlohmann's value == "text" allocates within noexcept, which
+// ends the program where there is no memory; this allocates nothing.
+bool IsText(const nlohmann::ordered_json& value, std::string_view text);
+
 // One JSON object within a file, for example "decoder.decoders[2]". Borrows the object. Every
 // refusal is an InputError (data): file, field, what it is, what it must be.
 class JsonPart {

@@ -16,10 +16,11 @@ namespace {
 std::string RenderMessages(const ChatPrompt& chat) {
   std::string text;
   for (const auto& message : chat.messages) {
-    if (message["role"] == "refused") {
+    const auto& role = message["role"].get_ref<const std::string&>();
+    if (role == "refused") {
       throw InputError(InputError::Kind::kData, "chat template", "no such role");
     }
-    text += "<" + message["role"].get<std::string>() + ">";
+    text += "<" + role + ">";
     if (message["content"].is_string()) text += message["content"].get<std::string>();
     if (!message["content"].is_array()) continue;
     for (const auto& part : message["content"]) text += part["text"].get<std::string>() + "|";
