@@ -119,6 +119,21 @@ CommandOption CommandParser::AddRepeatable(const std::string& name, const std::s
                            ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast));
 }
 
+CommandOption CommandParser::AddList(const std::string& name, const std::string& value_name,
+                                     const std::function<void(const std::string&)>& append,
+                                     const std::string& help) {
+  const auto join = [append](const std::vector<std::string>& values) {
+    append(fmt::format("{}", fmt::join(values, " ")));
+  };
+  return CommandOption(app_->add_option_function<std::vector<std::string>>(name, join, help)
+                           ->type_name(value_name)
+                           ->trigger_on_parse());
+}
+
+bool CommandParser::Has(const std::string& name) const {
+  return app_->get_option_no_throw(name) != nullptr;
+}
+
 std::vector<CommandOption> CommandParser::NamedOptions() const {
   std::vector<CommandOption> options;
   for (CLI::Option* const option : app_->get_options()) {

@@ -107,6 +107,13 @@ class CommandParser {
                               const std::function<void(const std::string&)>& append,
                               const std::string& help);
 
+  // As AddRepeatable, for an option of one or more values, which `append` gets separated by spaces.
+  CommandOption AddList(const std::string& name, const std::string& value_name,
+                        const std::function<void(const std::string&)>& append,
+                        const std::string& help);
+
+  // Whether there is an option "--name".
+  [[nodiscard]] bool Has(const std::string& name) const;
   // All options but the help flag and positional arguments.
   [[nodiscard]] std::vector<CommandOption> NamedOptions() const;
 

@@ -14,6 +14,9 @@ std::span<const EmbeddedFile> HardwareTexts();
 // serialized messages of their texts.
 std::span<const EmbeddedFile> ProfileMessages();
 
+// The files config/servers/settings/NAME.csv.
+std::span<const EmbeddedFile> ServerSettingTexts();
+
 // One file: the serialized FileDescriptorSet of all schemas, comments included.
 std::span<const EmbeddedFile> SchemaDescriptors();
 

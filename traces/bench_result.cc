@@ -123,14 +123,68 @@ void ReadTotals(const JsonRequestFields& fields, BenchmarkRun& run) {
   }
 }
 
+// Keys that vLLM's benchmark writes itself; all others are the user's metadata.
+bool IsResult(std::string_view key) {
+  constexpr std::string_view kResults[] = {"date",
+                                           "backend",
+                                           "endpoint_type",
+                                           "label",
+                                           "tokenizer_id",
+                                           "num_prompts",
+                                           "request_rate",
+                                           "burstiness",
+                                           "max_concurrency",
+                                           "duration",
+                                           "completed",
+                                           "failed",
+                                           "total_input_tokens",
+                                           "total_output_tokens",
+                                           "total_input",
+                                           "total_output",
+                                           "request_throughput",
+                                           "request_goodput",
+                                           "request_goodput:",
+                                           "output_throughput",
+                                           "total_token_throughput",
+                                           "max_output_tokens_per_s",
+                                           "max_concurrent_requests",
+                                           "rtfx",
+                                           "input_lens",
+                                           "output_lens",
+                                           "ttfts",
+                                           "itls",
+                                           "latencies",
+                                           "start_times",
+                                           "generated_texts",
+                                           "errors",
+                                           "ramp_up_strategy",
+                                           "ramp_up_start_rps",
+                                           "ramp_up_end_rps"};
+  if (std::ranges::find(kResults, key) != std::end(kResults)) return true;
+  const std::string_view statistic = key.substr(0, key.find('_'));
+  const bool is_percentile =
+      statistic.size() > 1 && statistic[0] == 'p' &&
+      statistic.find_first_not_of("0123456789.", 1) == std::string_view::npos;
+  return is_percentile || statistic == "mean" || statistic == "median" || statistic == "std" ||
+         statistic == "percentiles";
+}
+
 void ReadFacts(const Json& document, bool sglang, BenchmarkRun& run) {
   if (!sglang) {
-    for (const auto& [key, value] : document.items()) AddFact(key, value, key, run);
+    for (const auto& [key, value] : document.items()) {
+      if (!IsResult(key)) AddFact(key, value, key, run);
+    }
     return;
+  }
+  // Tokens of a step with drafts.
+  if (document.contains("accept_length")) {
+    AddFact("accept_length", document["accept_length"], "accept_length", run);
   }
   const auto info = document.find("server_info");
   if (info == document.end() || !info->is_object()) return;
-  for (const auto& [key, value] : info->items()) AddFact(key, value, "server_info." + key, run);
+  for (const auto& [key, value] : info->items()) {
+    if (key != "version") AddFact(key, value, "server_info." + key, run);
+  }
   const auto version = info->find("version");
   if (version != info->end() && version->is_string()) {
     AddFact("server", "SGLang " + version->get<std::string>(), "server_info.version", run);

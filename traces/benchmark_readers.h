@@ -43,11 +43,12 @@ void AddGuidellmTotals(const JsonRequestFields& benchmark, BenchmarkRun& run);
 inline constexpr std::string_view kPromptNames[] = {"prompt_tokens", "in_tokens", "input_tokens"};
 inline constexpr std::string_view kOutputNames[] = {"output_tokens", "out_tokens"};
 
-// The option that a key of a benchmark's metadata or of a server's arguments stands for, such as
-// --tp for tensor_parallel_size; empty for all other keys.
+// The option of this program that a key of a benchmark's metadata or of a server's arguments stands
+// for, such as --tp for tensor_parallel_size; empty for all other keys.
 std::string_view OptionOfKey(std::string_view key);
 
-// Adds what `value` says under `key`, unless it is null or the key means nothing.
+// Adds what `value` says under `key`, unless it is null, empty, or one replica. Of two values of
+// one setting the first holds, and a note names both.
 void AddFact(std::string_view key, const nlohmann::json& value, const std::string& origin,
              BenchmarkRun& run);
 

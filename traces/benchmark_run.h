@@ -35,11 +35,11 @@ struct BenchmarkRequest {
   bool operator==(const BenchmarkRequest&) const = default;
 };
 
-// A setting of the server that the file names: an option of the command line that describes an
-// experiment ("--model", "--chunked-prefill-size"), or one of the names below.
+// A fact about the server that the file names: an option of this program ("--model", "--tp"), one
+// of the names below, or else a key as the file has it, such as a flag of the server.
 struct ServerFact {
   std::string option;
-  std::string value;   // empty: a flag without a value
+  std::string value;
   std::string origin;  // the key in the file
 
   bool operator==(const ServerFact&) const = default;

@@ -264,10 +264,9 @@ void AddCounters(const Difference& difference, const Snapshot& before, Benchmark
 
 void AddServerFacts(const Snapshot& after, BenchmarkRun& run) {
   if (!after.models.empty()) AddFact("model", *after.models.begin(), "model_name", run);
-  for (const char* label : {"num_gpu_blocks", "gpu_memory_utilization", "enable_prefix_caching"}) {
-    const auto found = after.cache.find(label);
-    if (found == after.cache.end() || found->second == "None") continue;
-    AddFact(label, found->second, fmt::format("cache_config_info.{}", label), run);
+  for (const auto& [label, value] : after.cache) {
+    if (label == "engine" || label == "model_name" || value == "None") continue;
+    AddFact(label, value, fmt::format("cache_config_info.{}", label), run);
   }
   const auto tokens = after.values.find(after.names->kv_tokens);
   if (tokens != after.values.end() && after.engines.size() <= 1) {

@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "core/letter_case.h"
+#include "core/printable.h"
 #include "traces/benchmark_readers.h"
 
 namespace twin {
@@ -14,8 +17,8 @@ struct KnownKey {
   std::string_view option;
 };
 
-// Names of settings as metadata of vLLM's benchmark, the arguments of SGLang's server, and people
-// write them. Capitals, _ and - do not count.
+// Names of the options of this program as metadata of vLLM's benchmark, the arguments of SGLang's
+// server, and people write them. Capitals, _ and - do not count.
 constexpr KnownKey kKeys[] = {{"model_id", "--model"},
                               {"model_path", "--model"},
                               {"model", "--model"},
@@ -40,31 +43,10 @@ constexpr KnownKey kKeys[] = {{"model_id", "--model"},
                               {"data_parallel_size", "--replicas"},
                               {"num_gpu_blocks", kFactKvBlocks},
                               {"kv_blocks", kFactKvBlocks},
-                              {"max_total_num_tokens", kFactKvTokens},
-                              {"max_num_batched_tokens", "--max-num-batched-tokens"},
-                              {"max_num_seqs", "--max-num-seqs"},
-                              {"max_model_len", "--max-model-len"},
-                              {"gpu_memory_utilization", "--gpu-memory-utilization"},
-                              {"enable_prefix_caching", "--enable-prefix-caching"},
-                              {"kv_cache_dtype", "--kv-cache-dtype"},
-                              {"quantization", "--quantization"},
-                              {"chunked_prefill_size", "--chunked-prefill-size"},
-                              {"max_running_requests", "--max-running-requests"},
-                              {"mem_fraction_static", "--mem-fraction-static"},
-                              {"context_length", "--context-length"},
-                              {"schedule_policy", "--schedule-policy"},
-                              {"disable_radix_cache", "--disable-radix-cache"}};
+                              {"max_total_num_tokens", kFactKvTokens}};
 
 std::string TextOf(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-// "1 of one" replica, the server's own choice and a feature that is off say nothing.
-bool SaysNothing(std::string_view option, std::string_view text) {
-  const bool flag = option == "--disable-radix-cache";
-  return text.empty() || (option == "--replicas" && text == "1") ||
-         (option == "--kv-cache-dtype" && text == "auto") ||
-         (flag && EqualsIgnoringCase(text, "false"));
 }
 
 }  // namespace
@@ -77,22 +59,23 @@ std::string_view OptionOfKey(std::string_view key) {
 
 void AddFact(std::string_view key, const nlohmann::json& value, const std::string& origin,
              BenchmarkRun& run) {
-  std::string_view option = OptionOfKey(key);
-  if (option.empty() || value.is_null() || value.is_structured()) return;
+  if (value.is_null()) return;
+  const std::string_view known = OptionOfKey(key);
+  std::string option(known.empty() ? key : known);
   std::string text = TextOf(value);
-  if (SaysNothing(option, text)) return;
-  if (option == "--enable-prefix-caching") {
-    if (EqualsIgnoringCase(text, "false")) option = "--no-enable-prefix-caching";
-    text.clear();
-  } else if (option == "--disable-radix-cache") {
-    text.clear();
-  }
+  if (text.empty() || (option == "--replicas" && text == "1")) return;
   // A bare version is the server's whose name the key has.
-  const bool version = option == "--server" && !text.empty() && text[0] >= '0' && text[0] <= '9';
+  const bool version = option == "--server" && text[0] >= '0' && text[0] <= '9';
   if (version && EqualsIgnoringSeparators(key, "vllm_version")) text.insert(0, "vLLM ");
-  const bool known =
-      std::ranges::any_of(run.facts, [&](const ServerFact& fact) { return fact.option == option; });
-  if (!known) run.facts.push_back({std::string(option), std::move(text), origin});
+  const auto other = std::ranges::find_if(run.facts, [&](const ServerFact& fact) {
+    return EqualsIgnoringSeparators(fact.option, option);
+  });
+  if (other == run.facts.end()) {
+    run.facts.push_back({std::move(option), std::move(text), origin});
+  } else if (!EqualsIgnoringCase(other->value, text)) {
+    run.notes.push_back(fmt::format("{} is {}, but {} is {}, which is taken", origin,
+                                    Printable(text), other->origin, Printable(other->value)));
+  }
 }
 
 }  // namespace twin

@@ -1,6 +1,7 @@
 #include "apps/asked/asked_experiment.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -46,7 +47,7 @@ void AskedExperiment::AddTo(CommandParser command, const std::string& verb,
       "EXPERIMENT", file_,
       "Experiment file (.textproto), or a name such as quickstart/vllm_v1; or options "
       "from --model on in its place");
-  if (MayNameOptions(line)) AddExperimentOptions(command, options_);
+  if (MayNameOptions(line)) AddExperimentOptions(command, line, options_);
   AddOverrideOptions(command, changes_);
 }
 
@@ -80,13 +81,20 @@ ExperimentConfig AskedExperiment::Read() {
   return ReadOptions(made_, changes_, options_, verb_);
 }
 
-std::vector<std::string> AskedExperiment::ignored() const {
+std::vector<std::string> AskedExperiment::IgnoredNotes() const {
   std::vector<std::string> names = options_.ignored;
   const GivenOption* const backend = options_.Find(Ask::kBackend);
   if (backend != nullptr && backend->value.starts_with("openai")) names.push_back(backend->name);
   const GivenOption* const dataset = options_.Find(Ask::kDataset);
   if (dataset != nullptr) names.push_back(dataset->name);
-  return names;
+  std::vector<std::string> notes;
+  if (!names.empty()) {
+    notes.push_back(fmt::format("ignored: {} (no server is asked)", fmt::join(names, ", ")));
+  }
+  if (!made_.not_simulated.empty()) {
+    notes.push_back(fmt::format("not simulated: {}", fmt::join(made_.not_simulated, ", ")));
+  }
+  return notes;
 }
 
 std::string AskedExperiment::Text(const ExperimentConfig& config) const {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/servers/servers.h"
+#include "config/servers/settings.h"
 
 namespace twin::apps {
 namespace {
@@ -115,29 +116,77 @@ void AddRow(CommandParser command, const Row& row, std::string_view taken, Asked
   });
 }
 
-bool HasValue(FlagSetting setting) {
-  return setting != FlagSetting::kPrefixCaching && setting != FlagSetting::kNoPrefixCaching;
+void AddServerFlag(CommandParser command, const std::string& name, SettingValue value,
+                   const std::string& help, AskedOptions& asked) {
+  if (command.Has(name)) return;
+  const auto take = [&asked, name](const std::string& text) {
+    asked.server_flags.push_back({name, text});
+  };
+  const char* const group = help.empty() ? kHidden : "Flags of the server";
+  if (value == SettingValue::kSwitch) {
+    command
+        .AddFlag(
+            name, [take] { take(""); }, help)
+        .Group(group);
+  } else if (value == SettingValue::kList) {
+    command.AddList(name, "VALUE", take, help).Group(group);
+  } else {
+    command.AddRepeatable(name, "VALUE", take, help).Group(group);
+  }
 }
 
-// Help texts list the flags of servers in one group. Servers can have a flag in common.
-void AddServerFlags(CommandParser command, AskedOptions& asked) {
-  std::map<std::string, std::pair<std::string, FlagSetting>> flags;  // with the servers' titles
+// A simulated flag and the titles of the servers that have it.
+struct SimulatedFlag {
+  SettingValue value;
+  std::string titles;
+};
+
+void AddSimulatedFlags(CommandParser command, AskedOptions& asked) {
+  std::map<std::string, SimulatedFlag> flags;
   for (const Server* const server : Servers()) {
-    for (const ServerFlag& flag : server->flags) {
-      auto& [titles, setting] = flags[std::string(flag.flag)];
-      titles += fmt::format("{}{}", titles.empty() ? "" : ", ", server->title);
-      setting = flag.setting;
+    const auto add = [&](const std::string& name, SettingValue value) {
+      SimulatedFlag& flag = flags.try_emplace(name, SimulatedFlag{value, ""}).first->second;
+      flag.titles += fmt::format("{}{}", flag.titles.empty() ? "" : ", ", server->title);
+    };
+    for (const ServerSetting& setting : SettingsOf(server->family)) {
+      if (setting.effect != SettingEffect::kField || !setting.flag.starts_with("--")) continue;
+      add(setting.flag, setting.value);
+      for (const std::string& name : setting.names) {
+        if (name.starts_with("--no-")) add(name, setting.value);
+      }
     }
   }
-  for (const auto& [name, known] : flags) {
-    const auto take = [&asked, flag = name](const std::string& value) {
-      asked.server_flags.push_back({flag, value});
-    };
-    const std::string help = fmt::format("As {} takes it", known.first);
-    CommandOption option = HasValue(known.second) ? command.AddRepeatable(name, "VALUE", take, help)
-                                                  : command.AddFlag(
-                                                        name, [take] { take(""); }, help);
-    option.Group("Flags of the server");
+  for (const auto& [name, flag] : flags) {
+    AddServerFlag(command, name, flag.value, fmt::format("As {} takes it", flag.titles), asked);
+  }
+}
+
+// The setting of a flag of the server that the line names, else of another server.
+std::optional<FoundSetting> FindFlag(const std::vector<std::string>& line, std::string_view name) {
+  const auto is_named = [&](const Server* server) {
+    return std::ranges::any_of(line, [&](std::string_view word) {
+      word.remove_prefix(std::min(word.rfind('=') + 1, word.size()));
+      const std::optional<ServerName> named = ParseServerName(word);
+      return named && named->family == server->family;
+    });
+  };
+  std::optional<FoundSetting> found;
+  for (const Server* const server : Servers()) {
+    const auto setting = FindSetting(server->family, name);
+    if (setting && (!found || is_named(server))) found = setting;
+  }
+  return found;
+}
+
+// Servers have hundreds of flags that are not simulated: those of the line are declared.
+void AddNamedFlags(CommandParser command, const std::vector<std::string>& line,
+                   AskedOptions& asked) {
+  for (const std::string& word : line) {
+    if (!word.starts_with("--")) continue;
+    const std::string name = word.substr(0, word.find('='));
+    if (const auto setting = FindFlag(line, name)) {
+      AddServerFlag(command, name, setting->row->value, "", asked);
+    }
   }
 }
 
@@ -176,7 +225,8 @@ std::optional<GivenOption> AskedOptions::First() const {
   return std::nullopt;
 }
 
-void AddExperimentOptions(CommandParser command, AskedOptions& asked, std::string_view taken) {
+void AddExperimentOptions(CommandParser command, const std::vector<std::string>& line,
+                          AskedOptions& asked, std::string_view taken) {
   for (const Row& row : kRows) AddRow(command, row, taken, asked);
   command
       .AddOption("--goodput", asked.goals,
@@ -191,8 +241,23 @@ void AddExperimentOptions(CommandParser command, AskedOptions& asked, std::strin
           },
           "")
       .Group(kHidden);
-  AddServerFlags(command, asked);
   AddIgnored(command, asked);
+  AddSimulatedFlags(command, asked);
+  AddNamedFlags(command, line, asked);
+}
+
+GivenOption NamedServer(const AskedOptions& asked) {
+  GivenOption named{"--server", ""};
+  if (const GivenOption* const server = asked.Find(Ask::kServer)) named = *server;
+  if (const GivenOption* const version = asked.Find(Ask::kVllmVersion)) {
+    named = {version->name, "vLLM " + version->value};
+  }
+  const GivenOption* const backend = asked.Find(Ask::kBackend);
+  if (backend != nullptr && !backend->value.starts_with("openai") && named.value.empty()) {
+    const GivenOption* const version = asked.Find(Ask::kBackendVersion);
+    named = {backend->name, backend->value + (version ? " " + version->value : "")};
+  }
+  return named;
 }
 
 std::string_view FieldOfOption(std::string_view name) {

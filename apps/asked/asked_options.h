@@ -62,7 +62,7 @@ struct GivenOption {
 
 struct AskedOptions {
   std::map<Ask, GivenOption> given;       // the last one of each
-  std::vector<GivenOption> server_flags;  // in order
+  std::vector<GivenOption> server_flags;  // in order; empty values: flags without one
   std::vector<std::string> goals;         // KEY:MS
   std::vector<std::string> ignored;       // names of options without a meaning here
 
@@ -73,9 +73,14 @@ struct AskedOptions {
   [[nodiscard]] std::optional<GivenOption> First() const;
 };
 
-// Declares the options, which fill in `asked`. Other names of an option are accepted, but help
-// texts do not list them. `taken`: a name that the command itself uses; empty: none.
-void AddExperimentOptions(CommandParser command, AskedOptions& asked, std::string_view taken = {});
+// Declares the options, which fill in `asked`, among them all flags of servers. Other names of an
+// option are accepted, but help texts do not list them; nor do they list flags that are not
+// simulated. `line`: the command line. `taken`: a name that the command itself uses; empty: none.
+void AddExperimentOptions(CommandParser command, const std::vector<std::string>& line,
+                          AskedOptions& asked, std::string_view taken = {});
+
+// The option that names the server; its value is empty if none does.
+GivenOption NamedServer(const AskedOptions& asked);
 
 // The field of an experiment that an option of one value sets, as --set names it; empty for all
 // other options.

@@ -13,12 +13,15 @@
 #include <string_view>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "apps/asked/option_names.h"
 #include "apps/asked/option_values.h"
 #include "apps/asked/start_checks.h"
 #include "config/models/named_model.h"
 #include "config/policy_file.h"
 #include "config/servers/servers.h"
+#include "config/servers/settings.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
 #include "core/number_text.h"
@@ -58,9 +61,9 @@ class FieldWriter {
     WriteLengths();
     WriteSize();
     WriteSeed();
+    Set("cost", "profile");
     WriteServerFlags();
     WriteGoals();
-    Set("cost", "profile");
     Set("name", Name());
     return std::move(made_);
   }
@@ -100,6 +103,9 @@ class FieldWriter {
   void WriteSize();
   void WriteServerFlags();
   void WriteServerFlag(const GivenOption& flag);
+  void WriteExpertRanks(const GivenOption& flag);
+  void WriteSpeculation(const GivenOption& flag);
+  [[noreturn]] void RefuseForeignFlag(const GivenOption& flag, const Server& server) const;
   void WriteGoals();
   void WriteGoal(const std::string& option, const std::string& key, const std::string& ms);
   void NameLoad(const std::string& arrivals) {
@@ -185,18 +191,7 @@ void FieldWriter::WriteSeed() {
 }
 
 void FieldWriter::WriteServer() {
-  GivenOption asked{"--server", ""};
-  if (const GivenOption* const server = Find(Ask::kServer)) asked = *server;
-  if (const GivenOption* const version = Find(Ask::kVllmVersion)) {
-    asked = {version->name, "vLLM " + version->value};
-  }
-  if (const GivenOption* const backend = Find(Ask::kBackend)) {
-    const bool is_protocol = backend->value.starts_with("openai");
-    if (!is_protocol && asked.value.empty()) {
-      const GivenOption* const version = Find(Ask::kBackendVersion);
-      asked = {backend->name, backend->value + (version ? " " + version->value : "")};
-    }
-  }
+  const GivenOption asked = NamedServer(asked_);
   const bool given = !asked.value.empty();
   const NamedPart named =
       NameServer(values_.Where(asked.name), given ? asked.value : std::string("vLLM"));
@@ -207,15 +202,15 @@ void FieldWriter::WriteServer() {
 }
 
 void FieldWriter::WriteParallelism() {
-  if (const GivenOption* const ranks = values_.FindParallelism(FlagSetting::kTensorParallel)) {
+  if (const GivenOption* const ranks = values_.FindParallelism(Setting::kTensorParallel)) {
     const std::int64_t count = values_.CountOf(*ranks);
     RequireDivision(values_.Where(ranks->name), ReadNamedShape(model_, true), count);
     Set("system.tensor_parallel", std::to_string(count));
   }
-  if (const GivenOption* const stages = values_.FindParallelism(FlagSetting::kPipelineParallel)) {
+  if (const GivenOption* const stages = values_.FindParallelism(Setting::kPipelineParallel)) {
     Set("system.pipeline_parallel", std::to_string(values_.CountOf(*stages)));
   }
-  if (const GivenOption* const copies = values_.FindParallelism(FlagSetting::kReplicas)) {
+  if (const GivenOption* const copies = values_.FindParallelism(Setting::kReplicas)) {
     const bool is_mixture = MostExperts(ReadNamedShape(model_, true)) > 0;
     if (is_mixture && copies->name.starts_with("--d") && values_.CountOf(*copies) > 1) {
       values_.Refuse(copies->name,
@@ -405,45 +400,102 @@ void FieldWriter::WriteSize() {
 
 void FieldWriter::WriteServerFlags() {
   for (const GivenOption& flag : asked_.server_flags) WriteServerFlag(flag);
-  if (const GivenOption* const limit = Find(Ask::kSequences)) {
-    const ServerSettings* const settings = FindServerSettings(server_);
-    const std::string field =
-        settings == nullptr ? "" : FieldOfFlag(*settings, FlagSetting::kMaxNumSeqs);
-    if (field.empty()) {
-      values_.Refuse(limit->name, fmt::format("{} has no limit of sequences; allowed: without it",
-                                              ServerTitle(server_, "")));
-    }
-    Set(field, std::to_string(values_.CountOf(*limit)));
+  const GivenOption* const limit = Find(Ask::kSequences);
+  if (limit == nullptr) return;
+  const ListedServer listed = *FindServer(server_);
+  const ServerSetting* const setting = FindSetting(listed.server->family, Setting::kMaxNumSeqs);
+  const std::string field = setting == nullptr ? "" : FieldOf(*setting, listed.preset->policy);
+  if (field.empty()) {
+    values_.Refuse(limit->name, fmt::format("{} has no limit of sequences; allowed: without it",
+                                            ServerTitle(server_, "")));
   }
+  Set(field, std::to_string(values_.CountOf(*limit)));
+}
+
+// Refuses a flag of another server.
+void FieldWriter::RefuseForeignFlag(const GivenOption& flag, const Server& server) const {
+  std::vector<std::string_view> titles;
+  std::string_view own;
+  for (const Server* const other : Servers()) {
+    const std::optional<FoundSetting> setting = FindSetting(other->family, flag.name);
+    if (!setting) continue;
+    titles.push_back(other->title);
+    if (setting->row->setting == Setting::kOther) continue;
+    const ServerSetting* const same = FindSetting(server.family, setting->row->setting);
+    if (same != nullptr && own.empty()) own = same->flag;
+  }
+  values_.Refuse(flag.name,
+                 fmt::format("no flag of {}, but of {}; allowed: {}", ServerTitle(server_, ""),
+                             fmt::join(titles, ", "),
+                             own.empty() ? "see twinserve doctor --list server-settings" : own));
 }
 
 void FieldWriter::WriteServerFlag(const GivenOption& flag) {
-  const std::optional<FlagSetting> any = SettingOfFlag(flag.name);
-  if (any && OptionValues::IsParallelism(*any)) return;  // read by WriteParallelism()
-  const std::optional<ListedServer> listed = FindServer(server_);
-  const auto own =
-      std::ranges::find(listed->server->flags, std::string_view(flag.name), &ServerFlag::flag);
-  const ServerSettings* const settings = FindServerSettings(server_);
-  const bool has_flag = own != listed->server->flags.end() && settings != nullptr;
-  const std::string field = has_flag ? FieldOfFlag(*settings, own->setting) : "";
-  if (field.empty()) {
-    std::vector<std::string_view> names;
-    for (const ServerFlag& known : listed->server->flags) {
-      const bool is_taken = OptionValues::IsParallelism(known.setting) ||
-                            (settings != nullptr && !FieldOfFlag(*settings, known.setting).empty());
-      if (is_taken) names.push_back(known.flag);
-    }
-    values_.Refuse(flag.name, fmt::format("no flag of {}; allowed: {}", ServerTitle(server_, ""),
-                                          fmt::join(names, ", ")));
+  const ListedServer listed = *FindServer(server_);
+  const auto setting = FindSetting(listed.server->family, flag.name);
+  if (OptionValues::IsParallelism(SettingOfFlag(flag.name))) return;  // see WriteParallelism()
+  if (!setting) RefuseForeignFlag(flag, *listed.server);
+  if (setting->row->setting == Setting::kExpertRanks) return WriteExpertRanks(flag);
+  if (setting->row->setting == Setting::kSpeculation && listed.server->family == "vllm") {
+    return WriteSpeculation(flag);
   }
-  if (field.starts_with("policy.") && Find(Ask::kPolicy) != nullptr) {
+  const SettingMeaning meaning = MeaningOf(*setting, listed.preset->policy, flag.value);
+  switch (meaning.kind) {
+    case SettingMeaning::Kind::kWrong:
+    case SettingMeaning::Kind::kRefused:
+      values_.Refuse(flag.name, meaning.what);
+    case SettingMeaning::Kind::kIgnored:
+      made_.not_simulated.push_back(flag.name);
+      return;
+    case SettingMeaning::Kind::kNothing:
+      return;
+    case SettingMeaning::Kind::kSet:
+      break;
+  }
+  if (meaning.field.starts_with("policy.") && Find(Ask::kPolicy) != nullptr) {
     values_.Refuse(flag.name,
                    fmt::format("is a flag of {}, whose policy --policy replaces; allowed: --set "
                                "policy.{}.FIELD=VALUE",
                                ServerTitle(server_, ""), Find(Ask::kPolicy)->value));
   }
-  const std::string value = values_.FlagValue(flag, own->setting);
-  if (!value.empty()) Set(field, value);
+  Set(meaning.field, meaning.value);
+}
+
+// The ranks divide a mixture's experts whole, or each of them by its width.
+void FieldWriter::WriteExpertRanks(const GivenOption& flag) {
+  const std::int64_t count = values_.CountOf(flag);
+  const GivenOption* const tensor = values_.FindParallelism(Setting::kTensorParallel);
+  const std::int64_t ranks = tensor == nullptr ? 1 : values_.CountOf(*tensor);
+  if (count == 1) return;
+  if (count != ranks) {
+    values_.Refuse(flag.name,
+                   fmt::format("is {}; allowed: 1, or all of the {} ranks", count, ranks));
+  }
+  Set("cost.profile.expert_parallel", "true");
+}
+
+// --speculative-config, an object of JSON.
+void FieldWriter::WriteSpeculation(const GivenOption& flag) {
+  const auto object = nlohmann::json::parse(flag.value, nullptr, false);
+  const bool has_method = object.is_object() && object.contains("method");
+  if (!has_method || !object["method"].is_string() || !object.contains("num_speculative_tokens")) {
+    values_.Refuse(flag.name, fmt::format("is {}; allowed: an object of JSON with method and "
+                                          "num_speculative_tokens",
+                                          Printable(flag.value)));
+  }
+  // The parts have flags of their own in newer releases.
+  constexpr std::pair<std::string_view, std::string_view> kParts[] = {
+      {"method", "--spec-method"}, {"num_speculative_tokens", "--spec-tokens"}};
+  for (const auto& [key, value] : object.items()) {
+    const auto* const part =
+        std::ranges::find(kParts, key, &std::pair<std::string_view, std::string_view>::first);
+    if (part == std::end(kParts)) {
+      made_.not_simulated.push_back(fmt::format("{}: {}", flag.name, key));
+      continue;
+    }
+    WriteServerFlag(
+        {std::string(part->second), value.is_string() ? value.get<std::string>() : value.dump()});
+  }
 }
 
 void FieldWriter::WriteGoals() {

@@ -16,6 +16,7 @@ struct OptionExperiment {
   std::vector<std::string> open;               // what the user left open: "server", "lengths"
   std::string device_note;                     // "h100 means the SXM board"; empty: nothing to say
   std::string server_note;
+  std::vector<std::string> not_simulated;  // flags of the server
 };
 
 // `command` ("run") comes first in errors. Reads the first line of a trace. Throws InputError

@@ -118,16 +118,16 @@ OptionValues::Ramp OptionValues::ReadRamp(std::int64_t requests) const {
   return {from, to, static_cast<double>(requests) * mean_gap};
 }
 
-bool OptionValues::IsParallelism(FlagSetting setting) {
-  return setting == FlagSetting::kTensorParallel || setting == FlagSetting::kPipelineParallel ||
-         setting == FlagSetting::kReplicas;
+bool OptionValues::IsParallelism(Setting setting) {
+  return setting == Setting::kTensorParallel || setting == Setting::kPipelineParallel ||
+         setting == Setting::kReplicas;
 }
 
-const GivenOption* OptionValues::FindParallelism(FlagSetting setting) const {
+const GivenOption* OptionValues::FindParallelism(Setting setting) const {
   CHECK(IsParallelism(setting));
-  const Ask ask = setting == FlagSetting::kTensorParallel     ? Ask::kTensor
-                  : setting == FlagSetting::kPipelineParallel ? Ask::kPipeline
-                                                              : Ask::kReplicas;
+  const Ask ask = setting == Setting::kTensorParallel     ? Ask::kTensor
+                  : setting == Setting::kPipelineParallel ? Ask::kPipeline
+                                                          : Ask::kReplicas;
   if (const GivenOption* const own = asked_.Find(ask)) return own;
   for (const GivenOption& flag : asked_.server_flags) {
     if (SettingOfFlag(flag.name) == setting) return &flag;
@@ -135,89 +135,12 @@ const GivenOption* OptionValues::FindParallelism(FlagSetting setting) const {
   return nullptr;
 }
 
-// A format of numbers in the experiment's words. vLLM's fp8_e4m3 and fp8_e5m2 take equal space.
-std::string OptionValues::Format(const GivenOption& flag) const {
-  const std::string& value = flag.value;
-  if (value == "auto") return "";
-  if (value.starts_with("fp8")) return "fp8";
-  if (value == "bfloat16") return "bf16";
-  if (value == "float16" || value == "half") return "fp16";
-  for (const char* const known : {"int8", "bf16", "fp16"}) {
-    if (value == known) return value;
-  }
-  Refuse(flag.name,
-         fmt::format("is {}; allowed: auto, fp8, int8, bf16, fp16; weights that are stored in "
-                     "another format come with their config.json (--model)",
-                     Printable(value)));
-}
-
-std::string OptionValues::FlagValue(const GivenOption& flag, FlagSetting setting) const {
-  switch (setting) {
-    case FlagSetting::kWeightFormat:
-    case FlagSetting::kKvFormat:
-      return Format(flag);
-    case FlagSetting::kMemoryShare:
-      return ShortestText(NumberIn(flag, 1e-6, 1, "a share above 0, at most 1"));
-    case FlagSetting::kWaitingServedRatio:
-      return ShortestText(NumberIn(flag, 0, 1e9, "a number from 0 on"));
-    case FlagSetting::kSchedulePolicy:
-      return flag.value;
-    case FlagSetting::kPrefixCaching:
-      return "true";
-    case FlagSetting::kNoPrefixCaching:
-      return "false";
-    default:
-      return std::to_string(CountOf(flag));
-  }
-}
-
-std::optional<FlagSetting> SettingOfFlag(std::string_view flag) {
+Setting SettingOfFlag(std::string_view flag) {
   for (const Server* const server : Servers()) {
-    const auto found = std::ranges::find(server->flags, flag, &ServerFlag::flag);
-    if (found != server->flags.end()) return found->setting;
+    const auto found = FindSetting(server->family, flag);
+    if (found && found->row->setting != Setting::kOther) return found->row->setting;
   }
-  return std::nullopt;
-}
-
-std::string FieldOfFlag(const ServerSettings& settings, FlagSetting setting) {
-  const auto of_policy = [&](std::string_view field) {
-    return field.empty() ? "" : fmt::format("policy.{}.{}", settings.policy, field);
-  };
-  const auto listed = [&](ServerSetting own) {
-    return of_policy(settings.fields[static_cast<std::size_t>(own)]);
-  };
-  switch (setting) {
-    case FlagSetting::kWeightFormat:
-      return "system.model_shape.weight_dtype";
-    case FlagSetting::kKvFormat:
-      return "system.model_shape.kv_dtype";
-    case FlagSetting::kMemoryShare:
-      return "system.memory.utilization";
-    case FlagSetting::kTokenBudget:
-      return listed(ServerSetting::kTokenBudget);
-    case FlagSetting::kMaxNumSeqs:
-      return listed(ServerSetting::kMaxNumSeqs);
-    case FlagSetting::kMaxModelLen:
-      return listed(ServerSetting::kMaxModelLen);
-    case FlagSetting::kMaxBatchTotalTokens:
-      return listed(ServerSetting::kMaxBatchTotalTokens);
-    case FlagSetting::kWaitingServedRatio:
-      return listed(ServerSetting::kWaitingServedRatio);
-    case FlagSetting::kSchedulePolicy:
-      return listed(ServerSetting::kSchedulePolicy);
-    case FlagSetting::kMaxConcurrentRequests:
-      return of_policy("max_concurrent_requests");
-    case FlagSetting::kPrefixCaching:
-    case FlagSetting::kNoPrefixCaching:
-      return settings.policy == "sglang"    ? of_policy("radix_cache")
-             : settings.policy == "vllm_v1" ? of_policy("enable_prefix_caching")
-                                            : "";
-    case FlagSetting::kTensorParallel:
-    case FlagSetting::kPipelineParallel:
-    case FlagSetting::kReplicas:
-      break;
-  }
-  CHECK(false);
+  return Setting::kOther;
 }
 
 }  // namespace twin::apps

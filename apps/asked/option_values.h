@@ -1,4 +1,4 @@
-// Values of options that describe an experiment: numbers, ranges, and flags of servers.
+// Values of options that describe an experiment: numbers and ranges.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "apps/asked/asked_options.h"
-#include "config/servers/server.h"
+#include "config/servers/settings.h"
 
 namespace twin::apps {
 
@@ -46,27 +46,19 @@ class OptionValues {
   // REQUIRES: FindRamp(). vLLM's ramp ends with the last of `requests`.
   [[nodiscard]] Ramp ReadRamp(std::int64_t requests) const;
 
-  static bool IsParallelism(FlagSetting setting);
+  static bool IsParallelism(Setting setting);
   // The option that sets ranks, stages or replicas, in the words of any server; null if there is
   // none. REQUIRES: IsParallelism(setting).
-  [[nodiscard]] const GivenOption* FindParallelism(FlagSetting setting) const;
-
-  // The value of a flag of a server for the experiment; empty for one that leaves the field open.
-  [[nodiscard]] std::string FlagValue(const GivenOption& flag, FlagSetting setting) const;
+  [[nodiscard]] const GivenOption* FindParallelism(Setting setting) const;
 
  private:
-  [[nodiscard]] std::string Format(const GivenOption& flag) const;
   [[nodiscard]] const GivenOption& Required(Ask ask, const char* name) const;
 
   const AskedOptions& asked_;
   std::string command_;
 };
 
-// The setting of a flag of any server; nullopt for other names.
-std::optional<FlagSetting> SettingOfFlag(std::string_view flag);
-
-// The field of an experiment that the flag sets, for a server with these settings; empty if the
-// server's policy has no such field. REQUIRES: not IsParallelism(setting).
-std::string FieldOfFlag(const ServerSettings& settings, FlagSetting setting);
+// The setting of a flag of any server; kOther for other names.
+Setting SettingOfFlag(std::string_view flag);
 
 }  // namespace twin::apps

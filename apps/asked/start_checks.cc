@@ -72,7 +72,7 @@ bool Starts(const SystemConfig& system) {
 // The flag with which the server shortens the longest request; empty without a known server.
 std::string_view LengthFlag(const SystemConfig& system) {
   const auto listed = system.server ? FindServer(*system.server) : std::nullopt;
-  return listed ? FlagOf(listed->server->flags, FlagSetting::kMaxModelLen) : std::string_view();
+  return listed ? FlagOf(listed->server->family, Setting::kMaxModelLen) : std::string_view();
 }
 
 // "--tp 4 or more, or --tp 2 with --max-model-len 33248 or less". The second part is the first

@@ -41,6 +41,7 @@ void AddDoctorCommand(CommandParser app, CommandContext& /*context*/) {
        {"hardware", DoctorList::kHardware},
        {"servers", DoctorList::kServers},
        {"server-defaults", DoctorList::kServerDefaults},
+       {"server-settings", DoctorList::kServerSettings},
        {"policies", DoctorList::kPolicies},
        {"cost-models", DoctorList::kCostModels},
        {"configuration", DoctorList::kConfiguration}},

@@ -158,12 +158,14 @@ ordered_json ListJson(DoctorList list) {
     case DoctorList::kNone:
     case DoctorList::kConfiguration:
     case DoctorList::kServerDefaults:
+    case DoctorList::kServerSettings:
       break;
   }
-  const bool is_reference = list == DoctorList::kConfiguration;
+  const char* const page = list == DoctorList::kConfiguration    ? "configuration"
+                           : list == DoctorList::kServerDefaults ? "server-defaults"
+                                                                 : "server-settings";
   throw InputError(InputError::Kind::kUsage, "--format",
-                   fmt::format("json of --list {}, which is a page; allowed: table",
-                               is_reference ? "configuration" : "server-defaults"));
+                   fmt::format("json of --list {}, which is a page; allowed: table", page));
 }
 
 }  // namespace
@@ -182,6 +184,9 @@ void PrintList(DoctorList list, std::ostream& out) {
       return PrintServers(out);
     case DoctorList::kServerDefaults:
       out << ServerDefaultsPage();
+      return;
+    case DoctorList::kServerSettings:
+      out << ServerSettingsPage();
       return;
     case DoctorList::kPolicies:
       return PrintChoices(PolicyChoices(), "Use: policy { NAME { FIELD: VALUE } }\n", out);

@@ -12,6 +12,7 @@ enum class DoctorList : std::uint8_t {
   kHardware,
   kServers,
   kServerDefaults,  // docs/server-defaults.md
+  kServerSettings,  // docs/server-settings.md
   kPolicies,
   kCostModels,
   kConfiguration,  // docs/configuration.md
@@ -20,7 +21,7 @@ enum class DoctorList : std::uint8_t {
 void PrintList(DoctorList list, std::ostream& out);
 
 // Prints the list as an array of objects, in base units; 0 = no such unit. Throws InputError
-// (usage) for kConfiguration and kServerDefaults, which are pages.
+// (usage) for kConfiguration, kServerDefaults and kServerSettings, which are pages.
 void PrintListJson(DoctorList list, std::ostream& out);
 
 }  // namespace twin::apps

@@ -28,9 +28,9 @@
 namespace twin::run {
 namespace {
 
-constexpr std::array<std::string_view, 7> kColumns = {
-    "id", "ttft_ms", "tpot_ms", "output_tokens_per_s", "devices", "refused", "input"};
-constexpr std::size_t kInputColumn = 6;
+constexpr std::array<std::string_view, 8> kColumns = {
+    "id", "ttft_ms", "tpot_ms", "output_tokens_per_s", "devices", "refused", "ignored", "input"};
+constexpr std::size_t kInputColumn = 7;
 constexpr std::size_t kRefusedColumn = 5;
 constexpr std::uint64_t kRowsPerWrite = 25;
 
@@ -63,6 +63,7 @@ Cells CellsOf(const std::string& id, const ServingPrediction& told, const std::s
           NumberCell(told.output_tokens_per_s),
           is_told ? std::to_string(told.devices) : std::string(),
           told.refused,
+          fmt::format("{}", fmt::join(told.unused, ";")),
           input};
 }
 
@@ -206,7 +207,7 @@ ServingOutcome PredictServing(const OperationTableFiles& files,
   std::vector<std::string> names;
   for (const auto& [flag, count] : unused) names.push_back(fmt::format("{} ({})", flag, count));
   if (!names.empty()) {
-    control.OnNote(fmt::format("flags without effect (rows): {}", fmt::join(names, ", ")));
+    control.OnNote(fmt::format("flags that are not simulated (rows): {}", fmt::join(names, ", ")));
   }
   return outcome;
 }

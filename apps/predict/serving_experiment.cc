@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -13,6 +12,7 @@
 
 #include "config/models/named_model.h"
 #include "config/servers/servers.h"
+#include "config/servers/settings.h"
 #include "core/dtype.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
@@ -32,126 +32,14 @@ constexpr std::int64_t kOutputSpreadPart = 10;
   throw InputError(InputError::Kind::kData, std::string(where), what);
 }
 
-// How a flag of a server, or a column, becomes a field of the experiment.
-enum class Meaning : std::uint8_t {
-  kCount,
-  kShare,
-  kFactor,
-  kSwitch,      // true or false
-  kSwitchOff,   // the field is the opposite
-  kWord,        // as it is
-  kChunks,      // of TensorRT-LLM
-  kBlockReuse,  // of TensorRT-LLM, whose simulated policy never reuses blocks
-  kExperts,     // kernels of experts
-  kDescribed,   // a column says the same
-};
+// Columns that are settings of the server (config/servers/settings/NAME.csv).
+constexpr std::string_view kSettingColumns[] = {"max_batched_tokens", "max_seqs", "max_len",
+                                                "memory_fraction", "graph_max_batch"};
 
-struct Setting {
-  std::string_view flag;   // with underscores
-  std::string_view field;  // as --set names it
-  Meaning meaning;
-};
-
-constexpr std::string_view kCaptured = "cost.profile.captured_size_max";
-constexpr std::string_view kUtilization = "system.memory.utilization";
-constexpr std::string_view kExpertsKernel = "cost.profile.experts_kernel";
-constexpr std::string_view kBlockSize = "system.memory.block_size";
-
-constexpr Setting kVllmSettings[] = {
-    {"max_num_batched_tokens", "policy.vllm_v1.max_num_batched_tokens", Meaning::kCount},
-    {"max_num_seqs", "policy.vllm_v1.max_num_seqs", Meaning::kCount},
-    {"max_model_len", "policy.vllm_v1.max_model_len", Meaning::kCount},
-    {"async_scheduling", "policy.vllm_v1.async_scheduling", Meaning::kSwitch},
-    {"no_async_scheduling", "policy.vllm_v1.async_scheduling", Meaning::kSwitchOff},
-    {"enable_prefix_caching", "policy.vllm_v1.enable_prefix_caching", Meaning::kSwitch},
-    {"no_enable_prefix_caching", "policy.vllm_v1.enable_prefix_caching", Meaning::kSwitchOff},
-    {"enable_chunked_prefill", "policy.vllm_v1.enable_chunked_prefill", Meaning::kSwitch},
-    {"no_enable_chunked_prefill", "policy.vllm_v1.enable_chunked_prefill", Meaning::kSwitchOff},
-    {"gpu_memory_utilization", kUtilization, Meaning::kShare},
-    {"block_size", kBlockSize, Meaning::kCount},
-    {"max_cudagraph_capture_size", kCaptured, Meaning::kCount},
-    {"cuda_graph_sizes", kCaptured, Meaning::kCount},
-    {"tensor_parallel_size", "", Meaning::kDescribed},
-    {"enable_expert_parallel", "", Meaning::kDescribed},
-    {"kv_cache_dtype", "", Meaning::kDescribed}};
-
-constexpr Setting kSglangSettings[] = {
-    {"chunked_prefill_size", "policy.sglang.chunked_prefill_size", Meaning::kCount},
-    {"max_prefill_tokens", "policy.sglang.max_prefill_tokens", Meaning::kCount},
-    {"max_running_requests", "policy.sglang.max_running_requests", Meaning::kCount},
-    {"context_length", "policy.sglang.context_length", Meaning::kCount},
-    {"schedule_policy", "policy.sglang.schedule_policy", Meaning::kWord},
-    {"schedule_conservativeness", "policy.sglang.schedule_conservativeness", Meaning::kFactor},
-    {"enable_mixed_chunk", "policy.sglang.enable_mixed_chunk", Meaning::kSwitch},
-    {"scheduler_recv_interval", "policy.sglang.scheduler_recv_interval", Meaning::kCount},
-    {"disable_radix_cache", "policy.sglang.radix_cache", Meaning::kSwitchOff},
-    {"disable_overlap_schedule", "policy.sglang.overlap", Meaning::kSwitchOff},
-    {"mem_fraction_static", kUtilization, Meaning::kShare},
-    {"page_size", kBlockSize, Meaning::kCount},
-    {"cuda_graph_max_bs", kCaptured, Meaning::kCount},
-    {"moe_runner_backend", kExpertsKernel, Meaning::kExperts},
-    {"enable_flashinfer_trtllm_moe", kExpertsKernel, Meaning::kExperts},
-    {"tensor_parallel_size", "", Meaning::kDescribed},
-    {"data_parallel_size", "", Meaning::kDescribed},
-    {"ep_size", "", Meaning::kDescribed},
-    {"enable_ep_moe", "", Meaning::kDescribed},
-    {"quantization", "", Meaning::kDescribed},
-    {"kv_cache_dtype", "", Meaning::kDescribed}};
-
-constexpr Setting kTrtllmSettings[] = {
-    {"max_num_tokens", "policy.trtllm.max_num_tokens", Meaning::kCount},
-    {"max_batch_size", "policy.trtllm.max_batch_size", Meaning::kCount},
-    {"max_seq_len", "policy.trtllm.max_seq_len", Meaning::kCount},
-    {"scheduler_config.capacity_scheduler_policy", "policy.trtllm.capacity_scheduler_policy",
-     Meaning::kWord},
-    {"batch_wait_timeout_iters", "policy.trtllm.batch_wait_timeout_iters", Meaning::kCount},
-    {"batch_wait_max_tokens_ratio", "policy.trtllm.batch_wait_max_tokens_ratio", Meaning::kShare},
-    {"enable_chunked_prefill", "policy.trtllm.context_chunking_policy", Meaning::kChunks},
-    {"kv_cache_config.free_gpu_memory_fraction", kUtilization, Meaning::kShare},
-    {"kv_cache_config.tokens_per_block", kBlockSize, Meaning::kCount},
-    {"kv_cache_config.enable_block_reuse", "", Meaning::kBlockReuse},
-    {"cuda_graph_config.max_batch_size", kCaptured, Meaning::kCount},
-    {"moe_config.backend", kExpertsKernel, Meaning::kExperts},
-    {"tp_size", "", Meaning::kDescribed},
-    {"ep_size", "", Meaning::kDescribed},
-    {"pp_size", "", Meaning::kDescribed},
-    {"enable_attention_dp", "", Meaning::kDescribed},
-    {"kv_cache_config.dtype", "", Meaning::kDescribed}};
-
-// A column that stands for a flag, by engine.
-struct ColumnFlag {
-  std::string_view column;
-  std::string_view flag;
-};
-constexpr ColumnFlag kVllmColumns[] = {{"max_batched_tokens", "max_num_batched_tokens"},
-                                       {"max_seqs", "max_num_seqs"},
-                                       {"max_len", "max_model_len"},
-                                       {"memory_fraction", "gpu_memory_utilization"},
-                                       {"graph_max_batch", "max_cudagraph_capture_size"}};
-constexpr ColumnFlag kSglangColumns[] = {{"max_batched_tokens", "chunked_prefill_size"},
-                                         {"max_seqs", "max_running_requests"},
-                                         {"max_len", "context_length"},
-                                         {"memory_fraction", "mem_fraction_static"},
-                                         {"graph_max_batch", "cuda_graph_max_bs"}};
-constexpr ColumnFlag kTrtllmColumns[] = {
-    {"max_batched_tokens", "max_num_tokens"},
-    {"max_seqs", "max_batch_size"},
-    {"max_len", "max_seq_len"},
-    {"memory_fraction", "kv_cache_config.free_gpu_memory_fraction"},
-    {"graph_max_batch", "cuda_graph_config.max_batch_size"}};
-
-struct EngineSettings {
-  std::string_view family;  // as in config/servers
-  std::span<const Setting> settings;
-  std::span<const ColumnFlag> columns;
-};
-constexpr EngineSettings kEngines[] = {{"vllm", kVllmSettings, kVllmColumns},
-                                       {"sglang", kSglangSettings, kSglangColumns},
-                                       {"trtllm", kTrtllmSettings, kTrtllmColumns}};
-
-const EngineSettings& EngineOf(const ServingRow& row) {
-  for (const EngineSettings& engine : kEngines) {
-    if (EqualsIgnoringCase(engine.family, row.Text("engine"))) return engine;
+const Server& EngineOf(const ServingRow& row) {
+  for (const Server* const server : Servers()) {
+    const bool has_kernels = server->family != "tgi";
+    if (has_kernels && EqualsIgnoringCase(server->family, row.Text("engine"))) return *server;
   }
   Refuse("engine",
          fmt::format("is \"{}\"; allowed: vllm, sglang, trtllm", Printable(row.Text("engine"))));
@@ -159,66 +47,13 @@ const EngineSettings& EngineOf(const ServingRow& row) {
 
 // The preset that stands in for a version, also for one that is older than the oldest preset. A
 // version that names no release (a nightly build, the version of a container) gets the newest.
-std::string NearestServer(const EngineSettings& engine, const std::string& version) {
+std::string NearestServer(const Server& engine, const std::string& version) {
   const std::string asked = fmt::format("{} {}", engine.family, version);
   if (FindServer(asked)) return asked;
   const std::optional<ServerName> name = ParseServerName(asked);
-  for (const Server* const server : Servers()) {
-    if (server->family != engine.family) continue;
-    const ServerPreset& oldest = server->presets.front();
-    const bool older = name && name->version && *name->version < oldest.since;
-    return std::string(older ? oldest.name : server->presets.back().name);
-  }
-  return asked;
-}
-
-// Kernels of experts as servers name them: TensorRT-LLM in capitals, SGLang with the library that
-// they come from. Any, where no measured kernel has the name.
-std::string_view ExpertsKernelOf(std::string_view flag, const std::string& text) {
-  if (flag == "enable_flashinfer_trtllm_moe") return "trtllm_gen";
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"CUTLASS", "cutlass"},
-      {"DEEPGEMM", "deepgemm"},
-      {"TRITON", "triton"},
-      {"TRTLLM", "trtllm_gen"},
-      {"flashinfer_cutlass", "cutlass"},
-      {"flashinfer_trtllm", "trtllm_gen"},
-      {"deep_gemm", "deepgemm"}};
-  for (const auto& [word, kernel] : kWords) {
-    if (EqualsIgnoringCase(word, text)) return kernel;
-  }
-  return "any";
-}
-
-bool SwitchOf(std::string_view flag, const std::string& text) {
-  if (EqualsIgnoringCase(text, "true") || text == "1") return true;
-  if (EqualsIgnoringCase(text, "false") || text == "0") return false;
-  Refuse(flag, fmt::format("is \"{}\"; allowed: true, false", Printable(text)));
-}
-
-std::string ValueOf(const Setting& setting, const std::string& text) {
-  switch (setting.meaning) {
-    case Meaning::kCount:
-      return std::to_string(WholeNumber(setting.flag, text, -1, kSettingMax));
-    case Meaning::kShare:
-      return ShortestText(NumberAbove0(setting.flag, text, 1));
-    case Meaning::kFactor:
-      return ShortestText(NumberAbove0(setting.flag, text, 1000));
-    case Meaning::kSwitch:
-      return SwitchOf(setting.flag, text) ? "true" : "false";
-    case Meaning::kSwitchOff:
-      return SwitchOf(setting.flag, text) ? "false" : "true";
-    case Meaning::kWord:
-      return text;
-    case Meaning::kChunks:
-      return SwitchOf(setting.flag, text) ? "FIRST_COME_FIRST_SERVED" : "none";
-    case Meaning::kExperts:
-      return std::string(ExpertsKernelOf(setting.flag, text));
-    case Meaning::kBlockReuse:
-    case Meaning::kDescribed:
-      break;
-  }
-  return {};
+  const ServerPreset& oldest = engine.presets.front();
+  const bool older = name && name->version && *name->version < oldest.since;
+  return std::string(older ? oldest.name : engine.presets.back().name);
 }
 
 // A format that a column names.
@@ -328,7 +163,7 @@ class ChangeList {
   std::vector<std::string> changes_;
 };
 
-void SetSystem(const ServingRow& row, const EngineSettings& engine, ChangeList& list) {
+void SetSystem(const ServingRow& row, const Server& engine, ChangeList& list) {
   list.SetName("system.server", NearestServer(engine, row.Text("version")));
   list.SetName("system.model", ModelOf(row));
   list.SetName("system.hardware", row.Text("device"));
@@ -344,29 +179,86 @@ void SetSystem(const ServingRow& row, const EngineSettings& engine, ChangeList& 
   if (row.Count("ep").value_or(0) > 1) list.Set("cost.profile.expert_parallel", "true");
 }
 
-// Settings of the launch line. Returns the flags without a meaning. A flag holds against a column.
-std::set<std::string> SetServerSettings(const ServingRow& row, const EngineSettings& engine,
-                                        ChangeList& list) {
-  std::map<std::string, std::string> flags = row.Flags();
-  for (const ColumnFlag& column : engine.columns) {
-    const bool given = flags.contains(std::string(column.flag)) ||
-                       (column.column == "graph_max_batch" && flags.contains("cuda_graph_sizes"));
-    if (row.Has(column.column) && !given) {
-      flags[std::string(column.flag)] = row.Text(column.column);
+// The value of a setting, and the flag or the column that says it.
+struct SaidSetting {
+  FoundSetting setting;
+  std::string where;
+  std::string text;
+};
+
+// Settings of the launch line, and the flags that are not simulated. A flag holds against a column.
+std::vector<SaidSetting> ReadSettings(const ServingRow& row, const Server& engine,
+                                      std::set<std::string>& unused) {
+  std::vector<SaidSetting> said;
+  const auto add = [&](const std::string& name, const std::string& text) {
+    const std::optional<FoundSetting> setting = FindSetting(engine.family, name);
+    if (!setting) {
+      unused.insert(name);
+      return;
+    }
+    std::erase_if(said,
+                  [&](const SaidSetting& other) { return other.setting.row == setting->row; });
+    said.push_back({*setting, name, text});
+  };
+  for (const std::string_view column : kSettingColumns) {
+    if (row.Has(column)) add(std::string(column), row.Text(column));
+  }
+  for (const auto& [flag, text] : row.Flags()) add(flag, text);
+  return said;
+}
+
+void SetServerSettings(const ServingRow& row, const Server& engine, std::string_view policy,
+                       std::set<std::string>& unused, ChangeList& list) {
+  for (const SaidSetting& said : ReadSettings(row, engine, unused)) {
+    const Setting known = said.setting.row->setting;
+    // The columns tp, pp, ep, weights and kv (RowWithFlags).
+    if (known == Setting::kTensorParallel || known == Setting::kPipelineParallel ||
+        known == Setting::kExpertRanks || known == Setting::kKvFormat) {
+      continue;
+    }
+    if (known == Setting::kWeightFormat && row.Has("weights")) continue;
+    if (known == Setting::kReplicas && said.text != "1") {
+      Refuse(said.where, fmt::format("is {}; copies of the server are not predicted; allowed: 1",
+                                     Printable(said.text)));
+    }
+    SettingMeaning meaning = MeaningOf(said.setting, policy, said.text);
+    switch (meaning.kind) {
+      case SettingMeaning::Kind::kWrong:
+      case SettingMeaning::Kind::kRefused:
+        Refuse(said.where, meaning.what);
+      case SettingMeaning::Kind::kIgnored:
+        unused.insert(said.where);
+        break;
+      case SettingMeaning::Kind::kNothing:
+        break;
+      case SettingMeaning::Kind::kSet:
+        list.Set(meaning.field, meaning.value);
+        break;
     }
   }
-  std::set<std::string> unused;
-  for (const auto& [flag, text] : flags) {
-    const auto setting = std::ranges::find(engine.settings, std::string_view(flag), &Setting::flag);
-    if (setting == engine.settings.end()) {
-      unused.insert(flag);
-    } else if (setting->meaning == Meaning::kBlockReuse) {
-      if (SwitchOf(flag, text)) unused.insert(flag);
-    } else if (setting->meaning != Meaning::kDescribed) {
-      list.Set(setting->field, ValueOf(*setting, text));
+}
+
+// The row with the columns that its flags describe: --tensor-parallel-size is tp.
+ServingRow RowWithFlags(const ServingRow& row) {
+  constexpr std::pair<Setting, std::string_view> kColumns[] = {{Setting::kTensorParallel, "tp"},
+                                                               {Setting::kPipelineParallel, "pp"},
+                                                               {Setting::kExpertRanks, "ep"},
+                                                               {Setting::kKvFormat, "kv"},
+                                                               {Setting::kMaxModelLen, "max_len"}};
+  const Server& engine = EngineOf(row);
+  ServingRow told = row;
+  for (const auto& [flag, text] : row.Flags()) {
+    const std::optional<FoundSetting> setting = FindSetting(engine.family, flag);
+    if (!setting) continue;
+    for (const auto& [known, column] : kColumns) {
+      if (setting->row->setting != known) continue;
+      const std::string policy(FindServerPolicy(NearestServer(engine, row.Text("version"))));
+      const SettingMeaning meaning = MeaningOf(*setting, policy, text);
+      if (meaning.kind == SettingMeaning::Kind::kWrong) Refuse(flag, meaning.what);
+      if (meaning.kind == SettingMeaning::Kind::kSet) told.Set(column, meaning.value);
     }
   }
-  return unused;
+  return told;
 }
 
 // Public measurements by TensorRT-LLM 1.0.0rc3 of a dense model, whose settings are not published,
@@ -425,18 +317,20 @@ void SetLoad(const ServingRow& row, std::int64_t context, ServingExperiment& mad
 
 }  // namespace
 
-ServingExperiment ExperimentOfRow(const ServingRow& row, std::uint64_t seed,
+ServingExperiment ExperimentOfRow(const ServingRow& asked, std::uint64_t seed,
                                   std::span<const std::string> changes) {
+  const ServingRow row = RowWithFlags(asked);
   RequireSimulated(row);
   ServingExperiment made;
   made.devices = DevicesOf(row);
-  const EngineSettings& engine = EngineOf(row);
+  const Server& engine = EngineOf(row);
   ChangeList list;
   list.SetName("name", row.Text("id"));
   list.Set("seed", std::to_string(seed));
   SetSystem(row, engine, list);
   const std::int64_t context = SetContext(row, list);
-  made.unused = SetServerSettings(row, engine, list);
+  const std::string policy(FindServerPolicy(NearestServer(engine, row.Text("version"))));
+  SetServerSettings(row, engine, policy, made.unused, list);
   SetObservedSlots(row, list);
   SetLoad(row, context, made, list);
   ExperimentTemplate text = ExperimentTemplate::FromText("", row.Text("id"));

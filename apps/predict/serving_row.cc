@@ -119,6 +119,7 @@ std::map<std::string, std::string> ServingRow::Flags() const {
     const std::size_t equals = flag.find('=');
     std::string name(Trimmed(flag.substr(0, equals)));
     std::ranges::replace(name, '-', '_');
+    name.erase(0, std::min(name.find_first_not_of('_'), name.size()));
     const bool has_value = equals != std::string_view::npos;
     flags[name] = has_value ? std::string(Trimmed(flag.substr(equals + 1))) : "true";
   }

@@ -38,8 +38,13 @@ class ServingRow {
   // A number above 0 and up to `high`.
   [[nodiscard]] std::optional<double> Share(std::string_view column, double high = 1) const;
 
-  // The flags of the column `server`, "flag=value;flag=value", by name. Dashes and underscores of a
-  // name are the same; the last one of a name holds.
+  // Replaces a cell.
+  void Set(std::string_view column, std::string text) {
+    cells_[std::string(column)] = std::move(text);
+  }
+
+  // The flags of the column `server`, "flag=value;flag=value", by name. Leading dashes do not
+  // count, others are underscores; the last one of a name holds.
   [[nodiscard]] std::map<std::string, std::string> Flags() const;
 
   // Describes the row completely, for comparisons.

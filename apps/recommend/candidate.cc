@@ -65,17 +65,17 @@ std::vector<std::int32_t> PowersOfTwo(const std::vector<std::uint32_t>& given,
 
 // A setting of the policy that the request names.
 struct NamedSetting {
-  ServerSetting setting;
+  Setting setting;
   bool named;
 };
 
 std::vector<NamedSetting> NamedSettingsOf(const OpenSettingsConfig& open) {
-  return {{ServerSetting::kTokenBudget, !open.token_budget.empty()},
-          {ServerSetting::kMaxNumSeqs, !open.max_num_seqs.empty()},
-          {ServerSetting::kMaxBatchTotalTokens, !open.max_batch_total_tokens.empty()},
-          {ServerSetting::kWaitingServedRatio, !open.waiting_served_ratio.empty()},
-          {ServerSetting::kSchedulePolicy, !open.schedule_policy.empty()},
-          {ServerSetting::kContextChunking, !open.context_chunking_policy.empty()}};
+  return {{Setting::kTokenBudget, !open.token_budget.empty()},
+          {Setting::kMaxNumSeqs, !open.max_num_seqs.empty()},
+          {Setting::kMaxBatchTotalTokens, !open.max_batch_total_tokens.empty()},
+          {Setting::kWaitingServedRatio, !open.waiting_served_ratio.empty()},
+          {Setting::kSchedulePolicy, !open.schedule_policy.empty()},
+          {Setting::kContextChunking, !open.context_chunking_policy.empty()}};
 }
 
 // Combines the values of one setting with all combinations so far.
@@ -215,7 +215,7 @@ void CandidateSpace::FindFfnLayouts() {
                                .server = ServersOf().front(),
                                .weight_dtype = type};
         const OpenSettingsConfig& open = request_.settings;
-        if (!FieldOf(base.server, ServerSetting::kMaxNumSeqs).empty()) {
+        if (!FieldOfServer(base.server, Setting::kMaxNumSeqs).empty()) {
           base.max_num_seqs = LargestOf(open.max_num_seqs, kMostSeqs);
         }
         base.token_budget = LargestOf(open.token_budget, kMostTokens);
@@ -275,7 +275,7 @@ void CandidateSpace::RequireKnownSettings() const {
   for (const auto& [setting, named] : NamedSettingsOf(request_.settings)) {
     if (!named) continue;
     const auto has = [setting = setting](std::string_view server) {
-      return !FieldOf(server, setting).empty();
+      return !FieldOfServer(server, setting).empty();
     };
     const std::vector<std::string> servers = ServersOf();
     if (std::ranges::any_of(servers, has)) continue;
@@ -283,7 +283,7 @@ void CandidateSpace::RequireKnownSettings() const {
     for (const ServerPreset& preset : ServerPresets()) {
       if (has(preset.name)) allowed.push_back(preset.name);
     }
-    throw InputError(InputError::Kind::kUsage, fmt::format("settings.{}", SettingName(setting)),
+    throw InputError(InputError::Kind::kUsage, fmt::format("settings.{}", SettingWord(setting)),
                      fmt::format("is no setting of {}; allowed with: {}", fmt::join(servers, ", "),
                                  fmt::join(allowed, ", ")));
   }
@@ -308,23 +308,22 @@ std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choi
     changes.push_back(
         fmt::format("system.memory.utilization={}", ShortestText(*choice.gpu_memory_utilization)));
   }
-  const auto add = [&]<class T>(ServerSetting setting, const std::optional<T>& value) {
-    const std::string_view field = FieldOf(choice.server, setting);
-    if (!value || field.empty()) return;
-    const std::string path = fmt::format("policy.{}.{}", FindServerPolicy(choice.server), field);
+  const auto add = [&]<class T>(Setting setting, const std::optional<T>& value) {
+    const std::string path = FieldOfServer(choice.server, setting);
+    if (!value || path.empty()) return;
     if constexpr (std::is_same_v<T, double>) {
       changes.push_back(fmt::format("{}={}", path, ShortestText(*value)));
     } else {
       changes.push_back(fmt::format("{}={}", path, *value));
     }
   };
-  add(ServerSetting::kTokenBudget, choice.token_budget);
-  add(ServerSetting::kMaxNumSeqs, choice.max_num_seqs);
-  add(ServerSetting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
-  add(ServerSetting::kWaitingServedRatio, choice.waiting_served_ratio);
-  add(ServerSetting::kSchedulePolicy, choice.schedule_policy);
-  add(ServerSetting::kContextChunking, choice.context_chunking_policy);
-  add(ServerSetting::kMaxModelLen, ContextTokensOf(choice.model));
+  add(Setting::kTokenBudget, choice.token_budget);
+  add(Setting::kMaxNumSeqs, choice.max_num_seqs);
+  add(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
+  add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
+  add(Setting::kSchedulePolicy, choice.schedule_policy);
+  add(Setting::kContextChunking, choice.context_chunking_policy);
+  add(Setting::kMaxModelLen, ContextTokensOf(choice.model));
   if (const auto policy = FindServerPolicy(choice.server);
       policy == "tgi_v2" || policy == "tgi_v3") {
     changes.push_back(
@@ -426,11 +425,10 @@ std::vector<std::string> CandidateSpace::MissingSettingsOf(const std::string& se
   std::vector<std::string> missing;
   const OpenSettingsConfig& open = request_.settings;
   for (const auto& [setting, named] : NamedSettingsOf(open)) {
-    const bool usual =
-        setting == ServerSetting::kTokenBudget || setting == ServerSetting::kMaxNumSeqs;
-    if ((named || usual) && FieldOf(server, setting).empty())
+    const bool usual = setting == Setting::kTokenBudget || setting == Setting::kMaxNumSeqs;
+    if ((named || usual) && FieldOfServer(server, setting).empty())
       missing.push_back(
-          fmt::format("{} of {}: it has no such setting", SettingName(setting), server));
+          fmt::format("{} of {}: it has no such setting", SettingWord(setting), server));
   }
   const bool several = std::ranges::any_of(
       request_.hardware, [](const OfferedHardwareConfig& one) { return one.devices > 1; });
@@ -444,27 +442,27 @@ std::vector<std::string> CandidateSpace::MissingSettingsOf(const std::string& se
 void CandidateSpace::AddGridOf(const CandidateSettings& base,
                                std::vector<CandidateSettings>& grid) const {
   const OpenSettingsConfig& open = request_.settings;
-  const auto has = [&](ServerSetting setting) { return !FieldOf(base.server, setting).empty(); };
+  const auto has = [&](Setting setting) { return !FieldOfServer(base.server, setting).empty(); };
   std::vector<CandidateSettings> part = {base};
-  if (has(ServerSetting::kMaxNumSeqs)) {
+  if (has(Setting::kMaxNumSeqs)) {
     Multiply(part, ValuesOf<std::int64_t>(open.max_num_seqs, {64, 256, kMostSeqs}),
              &CandidateSettings::max_num_seqs);
   }
   Multiply(part, ValuesOf<std::int64_t>(open.token_budget, {512, 2048, 8192, kMostTokens}),
            &CandidateSettings::token_budget);
-  if (has(ServerSetting::kMaxBatchTotalTokens)) {
+  if (has(Setting::kMaxBatchTotalTokens)) {
     Multiply(part, ValuesOf<std::int64_t>(open.max_batch_total_tokens, {}),
              &CandidateSettings::max_batch_total_tokens);
   }
-  if (has(ServerSetting::kWaitingServedRatio)) {
+  if (has(Setting::kWaitingServedRatio)) {
     Multiply(part, ValuesOf<double>(open.waiting_served_ratio, {1.2}),
              &CandidateSettings::waiting_served_ratio);
   }
-  if (has(ServerSetting::kSchedulePolicy)) {
+  if (has(Setting::kSchedulePolicy)) {
     Multiply(part, ValuesOf<std::string>(open.schedule_policy, {"lpm"}),
              &CandidateSettings::schedule_policy);
   }
-  if (has(ServerSetting::kContextChunking)) {
+  if (has(Setting::kContextChunking)) {
     Multiply(part, ValuesOf<std::string>(open.context_chunking_policy, {"FIRST_COME_FIRST_SERVED"}),
              &CandidateSettings::context_chunking_policy);
   }
@@ -575,13 +573,13 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request,
   if (choice.max_num_seqs) parameters.emplace_back("max_num_seqs", *choice.max_num_seqs);
   if (choice.gpu_memory_utilization)
     parameters.emplace_back("gpu_memory_utilization", *choice.gpu_memory_utilization);
-  const auto add = [&parameters](ServerSetting setting, const auto& value) {
-    if (value) parameters.emplace_back(std::string(SettingName(setting)), *value);
+  const auto add = [&parameters](Setting setting, const auto& value) {
+    if (value) parameters.emplace_back(std::string(SettingWord(setting)), *value);
   };
-  add(ServerSetting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
-  add(ServerSetting::kWaitingServedRatio, choice.waiting_served_ratio);
-  add(ServerSetting::kSchedulePolicy, choice.schedule_policy);
-  add(ServerSetting::kContextChunking, choice.context_chunking_policy);
+  add(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
+  add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
+  add(Setting::kSchedulePolicy, choice.schedule_policy);
+  add(Setting::kContextChunking, choice.context_chunking_policy);
   return parameters;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "apps/recommend/server_settings.h"
+#include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
@@ -98,17 +99,15 @@ void AddWords(const char* path, const std::vector<std::string>& given,
 
 // The first values that the request names for settings that another server did not have.
 void AddNamedSettings(const OpenSettingsConfig& open, CandidateSettings& choice) {
-  const auto add = [&choice](ServerSetting setting, const auto& given, auto& member) {
-    if (member || given.empty() || FieldOf(choice.server, setting).empty()) return;
+  const auto add = [&choice](Setting setting, const auto& given, auto& member) {
+    if (member || given.empty() || FieldOfServer(choice.server, setting).empty()) return;
     member = given.front();
   };
-  add(ServerSetting::kMaxNumSeqs, open.max_num_seqs, choice.max_num_seqs);
-  add(ServerSetting::kMaxBatchTotalTokens, open.max_batch_total_tokens,
-      choice.max_batch_total_tokens);
-  add(ServerSetting::kWaitingServedRatio, open.waiting_served_ratio, choice.waiting_served_ratio);
-  add(ServerSetting::kSchedulePolicy, open.schedule_policy, choice.schedule_policy);
-  add(ServerSetting::kContextChunking, open.context_chunking_policy,
-      choice.context_chunking_policy);
+  add(Setting::kMaxNumSeqs, open.max_num_seqs, choice.max_num_seqs);
+  add(Setting::kMaxBatchTotalTokens, open.max_batch_total_tokens, choice.max_batch_total_tokens);
+  add(Setting::kWaitingServedRatio, open.waiting_served_ratio, choice.waiting_served_ratio);
+  add(Setting::kSchedulePolicy, open.schedule_policy, choice.schedule_policy);
+  add(Setting::kContextChunking, open.context_chunking_policy, choice.context_chunking_policy);
 }
 
 void AddWordVariants(const CandidateSpace& space, const CandidateSettings& choice,

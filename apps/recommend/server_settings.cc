@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "config/servers/servers.h"
 #include "core/input_error.h"
@@ -11,10 +10,6 @@
 
 namespace twin::run {
 namespace {
-
-constexpr std::array<std::string_view, kServerSettingCount> kNames = {
-    "token_budget",         "max_num_seqs",    "max_model_len",          "max_batch_total_tokens",
-    "waiting_served_ratio", "schedule_policy", "context_chunking_policy"};
 
 std::optional<std::int64_t> AboveZero(std::int64_t value) {
   return value > 0 ? std::optional(value) : std::nullopt;
@@ -55,33 +50,23 @@ void Read(const TrtllmConfig& policy, CandidateSettings& choice) {
 
 }  // namespace
 
-std::string_view FieldOf(std::string_view server, ServerSetting setting) {
-  const ServerSettings* const settings = FindServerSettings(server);
-  return settings == nullptr ? std::string_view()
-                             : settings->fields[static_cast<std::size_t>(setting)];
-}
-
-std::string_view SettingName(ServerSetting setting) {
-  return kNames[static_cast<std::size_t>(setting)];
-}
-
 bool RunsPipelines(std::string_view server) {
-  const ServerSettings* const settings = FindServerSettings(server);
-  return settings != nullptr && settings->runs_pipelines;
+  const std::optional<ListedServer> listed = FindServer(server);
+  return listed && listed->server->runs_pipelines;
 }
 
 bool SeparatesPrefill(std::string_view server) { return FindServerPolicy(server) == "vllm_v1"; }
 
 void DropForeignSettings(CandidateSettings& choice) {
-  const auto drop = [&choice](ServerSetting setting, auto& member) {
-    if (FieldOf(choice.server, setting).empty()) member.reset();
+  const auto drop = [&choice](Setting setting, auto& member) {
+    if (FieldOfServer(choice.server, setting).empty()) member.reset();
   };
-  drop(ServerSetting::kTokenBudget, choice.token_budget);
-  drop(ServerSetting::kMaxNumSeqs, choice.max_num_seqs);
-  drop(ServerSetting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
-  drop(ServerSetting::kWaitingServedRatio, choice.waiting_served_ratio);
-  drop(ServerSetting::kSchedulePolicy, choice.schedule_policy);
-  drop(ServerSetting::kContextChunking, choice.context_chunking_policy);
+  drop(Setting::kTokenBudget, choice.token_budget);
+  drop(Setting::kMaxNumSeqs, choice.max_num_seqs);
+  drop(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
+  drop(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
+  drop(Setting::kSchedulePolicy, choice.schedule_policy);
+  drop(Setting::kContextChunking, choice.context_chunking_policy);
 }
 
 void ReadSettings(const Deployment& deployment, CandidateSettings& choice) {

@@ -1,21 +1,12 @@
-// Names of the settings of a recommendation in each server, and which of them the server has.
+// Which settings of a recommendation a server has, and their values.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "apps/recommend/candidate_settings.h"
-#include "config/servers/server.h"
 #include "run/deployment.h"
 
 namespace twin::run {
-
-// The name of a setting in the policy of a server; empty if the server has no such setting.
-std::string_view FieldOf(std::string_view server, ServerSetting setting);
-
-// The name of a setting in OpenSettings.
-std::string_view SettingName(ServerSetting setting);
 
 // Whether stages of a pipeline are simulated as this server runs them. TGI has no stages; the
 // stages of SGLang and TensorRT-LLM are not simulated.

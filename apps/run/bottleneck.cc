@@ -48,11 +48,11 @@ class BottleneckSearch {
     return is_number ? summary_.Number(name) : std::numeric_limits<double>::quiet_NaN();
   }
   // The flag of the server, or what it sets where the server has no such flag.
-  [[nodiscard]] std::string Flag(FlagSetting setting, const char* otherwise) const {
+  [[nodiscard]] std::string Flag(Setting setting, const char* otherwise) const {
     if (!server_) return otherwise;
-    const auto flags = server_->server->flags;
-    const auto found = std::ranges::find(flags, setting, &ServerFlag::setting);
-    return found == flags.end() ? otherwise : std::string(found->flag);
+    const ServerSetting* const found = FindSetting(server_->server->family, setting);
+    const bool is_set = found != nullptr && !FieldOf(*found, server_->preset->policy).empty();
+    return is_set ? found->flag : otherwise;
   }
 
   [[nodiscard]] std::optional<Advice> Load() const {
@@ -79,7 +79,7 @@ class BottleneckSearch {
                               100 * share),
                   too_long > rejected / 2
                       ? fmt::format("shorter requests, or a larger {}",
-                                    Flag(FlagSetting::kMaxModelLen, "limit of their length"))
+                                    Flag(Setting::kMaxModelLen, "limit of their length"))
                       : "more time for an answer, or less load"};
   }
 
@@ -92,10 +92,10 @@ class BottleneckSearch {
     return Advice{fmt::format("KV cache. It is {:.3g} % full at most, with {:.0f} preemptions",
                               100 * most, preemptions),
                   fmt::format("a larger {}, {} fp8, {}a shorter {}",
-                              Flag(FlagSetting::kMemoryShare, "share of memory"),
-                              Flag(FlagSetting::kKvFormat, "a cache in"),
+                              Flag(Setting::kMemoryShare, "share of memory"),
+                              Flag(Setting::kKvFormat, "a cache in"),
                               divides ? fmt::format("--tp {}, or ", ranks) : "or ",
-                              Flag(FlagSetting::kMaxModelLen, "limit of requests"))};
+                              Flag(Setting::kMaxModelLen, "limit of requests"))};
   }
 
   [[nodiscard]] std::optional<Advice> Sequences() const {
@@ -104,7 +104,7 @@ class BottleneckSearch {
     if (limit == 0 || !(running >= kFullSteps * limit)) return std::nullopt;
     return Advice{fmt::format("sequences. {} run on average, of {:.0f} at most",
                               RoundedText(running, 3), limit),
-                  fmt::format("{} {}", Flag(FlagSetting::kMaxNumSeqs, "a limit of sequences of"),
+                  fmt::format("{} {}", Flag(Setting::kMaxNumSeqs, "a limit of sequences of"),
                               2 * traits_.sequences_per_step_max)};
   }
 
@@ -113,12 +113,12 @@ class BottleneckSearch {
     const double waiting = Number("mean_waiting");
     const std::int32_t budget = traits_.tokens_per_step_max;
     if (budget == 0 || !(tokens >= kFullSteps * budget) || !(waiting > 1)) return std::nullopt;
-    return Advice{fmt::format("prompts. Steps hold {:.0f} of {} tokens on average, and {} requests "
-                              "wait",
-                              tokens, budget, RoundedText(waiting, 3)),
-                  fmt::format("{} {}, --replicas {}, or separate prefill (system.disaggregation)",
-                              Flag(FlagSetting::kTokenBudget, "a token budget of"), 2 * budget,
-                              replicas_ + 1)};
+    return Advice{
+        fmt::format("prompts. Steps hold {:.0f} of {} tokens on average, and {} requests "
+                    "wait",
+                    tokens, budget, RoundedText(waiting, 3)),
+        fmt::format("{} {}, --replicas {}, or separate prefill (system.disaggregation)",
+                    Flag(Setting::kTokenBudget, "a token budget of"), 2 * budget, replicas_ + 1)};
   }
 
   [[nodiscard]] std::optional<Advice> Gaps() const {
@@ -126,7 +126,7 @@ class BottleneckSearch {
     if (!(ratio > kLongGap)) return std::nullopt;
     return Advice{fmt::format("prompts between decodes. The p99 of ITL is {} times its median",
                               RoundedText(ratio, 3)),
-                  fmt::format("{} {}", Flag(FlagSetting::kTokenBudget, "a token budget of"),
+                  fmt::format("{} {}", Flag(Setting::kTokenBudget, "a token budget of"),
                               std::max(traits_.tokens_per_step_max / 4, 1))};
   }
 

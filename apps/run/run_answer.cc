@@ -206,12 +206,7 @@ void WriteAnswer(std::ostream& out, const AnsweredRun& run) {
   const Advice advice = AdviceOn(run.config, run.summary, run.experiment_file);
   out << "Bottleneck: " << advice.bottleneck << ".\nTry: " << advice.next << '\n';
   if (const std::string note = FewRequestsNote(run.summary); !note.empty()) out << note << '\n';
-  if (!run.ignored.empty()) out << IgnoredText(run.ignored) << '\n';
-}
-
-std::string IgnoredText(const std::vector<std::string>& ignored) {
-  if (ignored.empty()) return "";
-  return fmt::format("ignored: {} (no server is asked)", fmt::join(ignored, ", "));
+  for (const std::string& note : run.ignored) out << note << '\n';
 }
 
 }  // namespace twin::apps

@@ -17,7 +17,7 @@ struct AnsweredRun {
   const OptionExperiment& made;
   const Summary& summary;
   const Certainty& certainty;
-  const std::vector<std::string>& ignored;  // options
+  const std::vector<std::string>& ignored;  // AskedExperiment::IgnoredNotes()
   int warnings = 0;                         // that were shown
   std::string experiment_file;              // for further commands
 };
@@ -25,8 +25,5 @@ struct AnsweredRun {
 // Writes how sure the results are, what was run and what the user left open, latencies, counts, the
 // bottleneck and what to try, and the options that were ignored.
 void WriteAnswer(std::ostream& out, const AnsweredRun& run);
-
-// "ignored: --port, --tokenizer (no server is asked)"; empty if none was.
-std::string IgnoredText(const std::vector<std::string>& ignored);
 
 }  // namespace twin::apps

@@ -82,10 +82,10 @@ void WriteExperiment(const RunArguments& arguments, const ExperimentConfig& conf
 
 void Print(const RunArguments& arguments, const ExperimentConfig& config, const std::string& out,
            const run::RunOutcome& outcome, CountedReports& control) {
-  const std::vector<std::string> ignored = arguments.experiment.ignored();
+  std::vector<std::string> notes = arguments.experiment.IgnoredNotes();
   if (arguments.format == "json") {
     WriteJson(std::cout, outcome.summary);
-    if (!ignored.empty()) std::cerr << IgnoredText(ignored) << "\n";
+    for (const std::string& note : notes) std::cerr << note << "\n";
     return;
   }
   if (arguments.experiment.from_options() && arguments.format == "table") {
@@ -93,15 +93,16 @@ void Print(const RunArguments& arguments, const ExperimentConfig& config, const 
         arguments.written.empty() ? out + "/config.resolved.textproto" : arguments.written;
     const int warnings = control.warnings();
     const Certainty certainty = CertaintyOf(config, outcome.summary, control);
-    WriteAnswer(std::cout, {config, arguments.experiment.made(), outcome.summary, certainty,
-                            ignored, warnings, file});
+    WriteAnswer(std::cout, {config, arguments.experiment.made(), outcome.summary, certainty, notes,
+                            warnings, file});
     return;
   }
   const TableFormat format = FindTableFormat(arguments.format).value();
   const NamedSummary column{config.name, &outcome.summary};
   const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
   WriteTable(std::cout, MetricTable({&column, 1}, names), format);
-  for (const std::string& note : {FewRequestsNote(outcome.summary), IgnoredText(ignored)}) {
+  notes.insert(notes.begin(), FewRequestsNote(outcome.summary));
+  for (const std::string& note : notes) {
     if (!note.empty()) WriteRemark(std::cout, note, format);
   }
 }

@@ -75,7 +75,8 @@ void WriteReports(const fs::path& out, const std::vector<NamedComparison>& compa
 
 }  // namespace
 
-CommandOption AddMeasuredOptions(CommandParser command, MeasuredArguments& arguments) {
+CommandOption AddMeasuredOptions(CommandParser command, const std::vector<std::string>& line,
+                                 MeasuredArguments& arguments) {
   CommandOption measured = command.AddOption(
       "--measured", arguments.files,
       "Result of vLLM's or SGLang's benchmark, AIPerf, inference-perf or guidellm, or a log of "
@@ -89,7 +90,7 @@ CommandOption AddMeasuredOptions(CommandParser command, MeasuredArguments& argum
       .InRange(1e-3, 1e9);
   command.AddOption("--system", arguments.question.system,
                     "Experiment file whose system, policy and cost model served the measured run");
-  AddExperimentOptions(command, arguments.question.options, "--system");
+  AddExperimentOptions(command, line, arguments.question.options, "--system");
   return measured;
 }
 

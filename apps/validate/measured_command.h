@@ -17,7 +17,8 @@ struct MeasuredArguments {
 };
 
 // Declares --measured, which it returns, and the options that describe such a run.
-CommandOption AddMeasuredOptions(CommandParser command, MeasuredArguments& arguments);
+CommandOption AddMeasuredOptions(CommandParser command, const std::vector<std::string>& line,
+                                 MeasuredArguments& arguments);
 
 // Simulates the runs in the files, prints the comparison, and writes its folder: `out`, or if that
 // is empty, one named after the last file. `changes`: of --set and --unset. Throws InputError.

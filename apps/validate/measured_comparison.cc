@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "apps/validate/measured_report.h"
 #include "apps/validate/simulated_clients.h"
 #include "core/input_error.h"
 #include "core/seed_range.h"
@@ -182,6 +183,10 @@ void Comparer::MeasureTotals() {
 
 void Comparer::Measure() {
   result_.notes = run_.notes;
+  if (!system_.ignored.empty()) {
+    result_.notes.push_back(
+        fmt::format("said of the server, not simulated: {}", FactsText(system_.ignored)));
+  }
   if (run_.requests.empty()) {
     MeasureTotals();
   } else {
@@ -417,6 +422,10 @@ void Comparer::ExplainByFact(const MetricError& error) {
 }
 
 void Comparer::Explain() {
+  if (!system_.drafts.empty()) {
+    result_.explanation.push_back(fmt::format(
+        "the server verified drafts, and the simulation does not: {}", FactsText(system_.drafts)));
+  }
   for (const char* metric : {"mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
     const MetricError* const error = Find(metric);
     if (error == nullptr) continue;

@@ -55,15 +55,6 @@ void AddParts(const ExperimentConfig& config, const run::Deployment& deployment,
   }
 }
 
-// The settings of the server whose policy the system has.
-const ServerSettings* SettingsOf(std::string_view policy) {
-  for (const Server* const server : Servers()) {
-    const auto found = std::ranges::find(server->settings, policy, &ServerSettings::policy);
-    if (found != server->settings.end()) return &*found;
-  }
-  return nullptr;
-}
-
 void AddVersion(const SystemConfig& system, std::vector<Variant>& variants) {
   if (!system.server) return;
   const std::optional<ListedServer> listed = FindServer(*system.server);
@@ -82,20 +73,18 @@ void AddFacts(const ExperimentConfig& config, const run::Deployment& deployment,
   const auto add = [&](std::string name, std::string change) {
     variants.push_back({Kind::kFact, std::move(name), {std::move(change)}});
   };
-  if (const ServerSettings* const settings = SettingsOf(deployment.traits.name)) {
-    const std::string budget = FieldOfFlag(*settings, FlagSetting::kTokenBudget);
-    const std::int32_t tokens = deployment.traits.tokens_per_step_max;
-    if (!budget.empty() && tokens > 1) {
-      add(fmt::format("half the token budget ({})", tokens / 2),
-          fmt::format("{}={}", budget, tokens / 2));
-      add(fmt::format("twice the token budget ({})", 2 * std::int64_t{tokens}),
-          fmt::format("{}={}", budget, 2 * std::int64_t{tokens}));
-    }
-    const std::string cache = FieldOfFlag(*settings, FlagSetting::kPrefixCaching);
-    if (!cache.empty()) {
-      const bool on = deployment.traits.caches_prefixes || deployment.traits.keeps_prefix_tree;
-      add(on ? "prefix cache off" : "prefix cache on", fmt::format("{}={}", cache, !on));
-    }
+  const std::string budget = FieldOfPolicy(deployment.traits.name, Setting::kTokenBudget);
+  const std::int32_t tokens = deployment.traits.tokens_per_step_max;
+  if (!budget.empty() && tokens > 1) {
+    add(fmt::format("half the token budget ({})", tokens / 2),
+        fmt::format("{}={}", budget, tokens / 2));
+    add(fmt::format("twice the token budget ({})", 2 * std::int64_t{tokens}),
+        fmt::format("{}={}", budget, 2 * std::int64_t{tokens}));
+  }
+  const std::string cache = FieldOfPolicy(deployment.traits.name, Setting::kPrefixCaching);
+  if (!cache.empty()) {
+    const bool on = deployment.traits.caches_prefixes || deployment.traits.keeps_prefix_tree;
+    add(on ? "prefix cache off" : "prefix cache on", fmt::format("{}={}", cache, !on));
   }
   const std::int32_t blocks = deployment.capacity.blocks;
   for (const double share : {0.8, 1.2}) {

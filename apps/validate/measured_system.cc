@@ -12,8 +12,11 @@
 
 #include "apps/asked/asked_experiment.h"
 #include "apps/asked/option_experiment.h"
+#include "apps/asked/option_names.h"
 #include "apps/asked/option_values.h"
 #include "apps/experiment_names.h"
+#include "config/servers/servers.h"
+#include "config/servers/settings.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "core/printable.h"
@@ -39,32 +42,21 @@ constexpr std::array kOwnOptions = {
     OwnOption{"--pp", Ask::kPipeline, nullptr, ""},
     OwnOption{"--replicas", Ask::kReplicas, nullptr, ""}};
 
-std::optional<FlagSetting> ParallelismOf(Ask ask) {
-  if (ask == Ask::kTensor) return FlagSetting::kTensorParallel;
-  if (ask == Ask::kPipeline) return FlagSetting::kPipelineParallel;
-  if (ask == Ask::kReplicas) return FlagSetting::kReplicas;
-  return std::nullopt;
+Setting ParallelismOf(Ask ask) {
+  if (ask == Ask::kTensor) return Setting::kTensorParallel;
+  if (ask == Ask::kPipeline) return Setting::kPipelineParallel;
+  return ask == Ask::kReplicas ? Setting::kReplicas : Setting::kOther;
 }
 
 // Whether the options say it, under whatever name.
 bool IsGiven(const AskedOptions& options, Ask ask) {
   if (options.Find(ask) != nullptr) return true;
-  if (ask == Ask::kServer) {
-    const GivenOption* const backend = options.Find(Ask::kBackend);
-    const bool names_one = backend != nullptr && !backend->value.starts_with("openai");
-    return names_one || options.Find(Ask::kVllmVersion) != nullptr;
-  }
-  const auto setting = ParallelismOf(ask);
-  return setting && std::ranges::any_of(options.server_flags, [&](const GivenOption& flag) {
+  if (ask == Ask::kServer) return !NamedServer(options).value.empty();
+  const Setting setting = ParallelismOf(ask);
+  return setting != Setting::kOther &&
+         std::ranges::any_of(options.server_flags, [&](const GivenOption& flag) {
            return SettingOfFlag(flag.name) == setting;
          });
-}
-
-bool HasFlag(const AskedOptions& options, const std::string& name) {
-  const auto setting = SettingOfFlag(name);
-  return std::ranges::any_of(options.server_flags, [&](const GivenOption& flag) {
-    return flag.name == name || (setting && SettingOfFlag(flag.name) == setting);
-  });
 }
 
 const OwnOption* FindOwn(std::string_view option) {
@@ -72,8 +64,8 @@ const OwnOption* FindOwn(std::string_view option) {
   return found == kOwnOptions.end() ? nullptr : found;
 }
 
-// Enters the file's facts among the options, which go first.
-void TakeFacts(const BenchmarkRun& run, AskedOptions& options, std::vector<KnownFact>& facts) {
+// Enters the file's facts that are options of the program among the options, which go first.
+void TakeOwnFacts(const BenchmarkRun& run, AskedOptions& options, std::vector<KnownFact>& facts) {
   for (const auto& [ask, option] : options.given) {
     facts.push_back({fmt::format("{} {}", option.name, option.value), "option"});
   }
@@ -81,16 +73,60 @@ void TakeFacts(const BenchmarkRun& run, AskedOptions& options, std::vector<Known
     facts.push_back({fmt::format("{} {}", flag.name, flag.value), "option"});
   }
   for (const ServerFact& fact : run.facts) {
-    if (fact.option == kFactKvBlocks || fact.option == kFactKvTokens) continue;
-    if (const OwnOption* const own = FindOwn(fact.option)) {
-      if (IsGiven(options, own->ask)) continue;
-      options.given[own->ask] = {fmt::format("{}: {}", run.name, fact.origin), fact.value};
-    } else if (SettingOfFlag(fact.option) && !HasFlag(options, fact.option)) {
-      options.server_flags.push_back({fact.option, fact.value});
-    } else {
-      continue;
-    }
+    const OwnOption* const own = FindOwn(fact.option);
+    if (own == nullptr || IsGiven(options, own->ask)) continue;
+    options.given[own->ask] = {fmt::format("{}: {}", run.name, fact.origin), fact.value};
     facts.push_back({fmt::format("{} {}", fact.option, fact.value), fact.origin});
+  }
+}
+
+// Facts that the simulation leaves out.
+struct IgnoredFacts {
+  std::vector<KnownFact> others;
+  std::vector<KnownFact> drafts;
+};
+
+// A fact that is a setting of the server, taken as the option of the same name; `ignored` gets
+// those that are not simulated. Throws InputError (usage) for one that makes another deployment.
+void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedServer& server,
+                 AskedOptions& options, std::vector<KnownFact>& facts, IgnoredFacts& ignored) {
+  const std::string text = fmt::format("{} {}", fact.option, fact.value);
+  const std::optional<FoundSetting> setting = FindSetting(server.server->family, fact.option);
+  if (!setting) {
+    ignored.others.push_back({text, fact.origin});
+    return;
+  }
+  const bool given = std::ranges::any_of(options.server_flags, [&](const GivenOption& flag) {
+    const auto other = FindSetting(server.server->family, flag.name);
+    return other && other->row == setting->row;
+  });
+  const SettingMeaning meaning = MeaningOf(*setting, server.preset->policy, fact.value);
+  if (given || meaning.kind == SettingMeaning::Kind::kNothing) return;
+  // Drafts change the times that are compared, and the report says so.
+  const bool drafts = setting->row->setting == Setting::kSpeculation;
+  if (meaning.kind == SettingMeaning::Kind::kRefused && !drafts) {
+    throw InputError(InputError::Kind::kUsage, fmt::format("{}: {}", run.name, fact.origin),
+                     meaning.what);
+  }
+  if (meaning.kind == SettingMeaning::Kind::kIgnored || drafts) {
+    const std::string& why = setting->row->why;
+    (drafts ? ignored.drafts : ignored.others)
+        .push_back({why.empty() ? text : fmt::format("{} ({})", text, why), fact.origin});
+    return;
+  }
+  options.server_flags.push_back({fact.option, fact.value});
+  facts.push_back({fmt::format("{} {}", setting->row->flag, fact.value), fact.origin});
+}
+
+void TakeSettings(const BenchmarkRun& run, AskedOptions& options, std::vector<KnownFact>& facts,
+                  IgnoredFacts& ignored) {
+  const GivenOption named = NamedServer(options);
+  const NamedPart server = NameServer(named.name, named.value);
+  const ListedServer listed = *FindServer(server.name);
+  for (const ServerFact& fact : run.facts) {
+    if (fact.option == kFactKvBlocks || fact.option == kFactKvTokens) continue;
+    if (FindOwn(fact.option) != nullptr) continue;
+    TakeSetting(run, fact, listed, options, facts, ignored);
   }
 }
 
@@ -132,7 +168,7 @@ std::optional<std::int64_t> KvBlocks(const BenchmarkRun& run, const ExperimentTe
 }
 
 ExperimentTemplate ReadBase(const SystemQuestion& asked, const BenchmarkRun& run,
-                            std::vector<KnownFact>& facts) {
+                            std::vector<KnownFact>& facts, IgnoredFacts& ignored) {
   AskedOptions options = asked.options;
   options.given.erase(Ask::kConcurrency);  // part of the load (TakeLoadOptions)
   options.given.erase(Ask::kRate);
@@ -141,8 +177,9 @@ ExperimentTemplate ReadBase(const SystemQuestion& asked, const BenchmarkRun& run
     facts.push_back({asked.system, "--system"});
     return ExperimentTemplate(ExperimentFile(asked.system));
   }
-  TakeFacts(run, options, facts);
+  TakeOwnFacts(run, options, facts);
   RequireFacts(asked.measured, options);
+  TakeSettings(run, options, facts, ignored);
   options.given[Ask::kRate] = {"--rate", "inf"};  // any load: another one replaces it
   OptionExperiment made = ExperimentOf(options, kCommand);
   ReadOptions(made, asked.changes, options, kCommand);  // refuses a system that cannot start
@@ -170,7 +207,8 @@ void TakeLoadOptions(const SystemQuestion& asked, BenchmarkRun& run) {
 
 MeasuredSystem ReadMeasuredSystem(const SystemQuestion& asked, const BenchmarkRun& run) {
   std::vector<KnownFact> facts;
-  ExperimentTemplate base = ReadBase(asked, run, facts);
+  IgnoredFacts ignored;
+  ExperimentTemplate base = ReadBase(asked, run, facts, ignored);
   bool known = false;
   if (asked.system.empty()) {
     if (const auto blocks = KvBlocks(run, base, facts)) {
@@ -180,7 +218,12 @@ MeasuredSystem ReadMeasuredSystem(const SystemQuestion& asked, const BenchmarkRu
       known = true;
     }
   }
-  MeasuredSystem system{std::move(base), asked.changes, std::move(facts), known};
+  MeasuredSystem system{.base = std::move(base),
+                        .changes = asked.changes,
+                        .facts = std::move(facts),
+                        .ignored = std::move(ignored.others),
+                        .drafts = std::move(ignored.drafts),
+                        .kv_blocks_known = known};
   for (const std::string& change : asked.changes) system.facts.push_back({change, "--set"});
   // Any load: the file of a system may have none.
   const std::vector<std::string> load = {

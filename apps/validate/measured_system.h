@@ -28,6 +28,8 @@ struct MeasuredSystem {
   ExperimentTemplate base;           // its workload is to be replaced
   std::vector<std::string> changes;  // to apply last: those of the command line
   std::vector<KnownFact> facts;
+  std::vector<KnownFact> ignored;  // what the file says and the simulation leaves out
+  std::vector<KnownFact> drafts;   // those of them that say that the server verified drafts
   bool kv_blocks_known = false;
 };
 

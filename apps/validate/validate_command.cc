@@ -105,7 +105,7 @@ void AddValidateCommand(CommandParser app, CommandContext& context) {
                      "Run directory of `twinserve serve`: simulate what its clients did, and "
                      "compare")
           .Excludes(experiment);
-  AddMeasuredOptions(command, arguments->measured)
+  AddMeasuredOptions(command, context.command_line, arguments->measured)
       .Excludes(experiment)
       .Excludes(runs)
       .Excludes(served);

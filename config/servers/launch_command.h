@@ -3,15 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 #include "config/servers/server.h"
+#include "config/servers/settings.h"
 #include "core/check.h"
 #include "core/dtype.h"
 #include "core/model_spec.h"
@@ -54,10 +53,10 @@ inline std::string CheckpointArgument(const LaunchSettings& settings, bool conve
   return QuotedForShell(settings.checkpoint);
 }
 
-// The flag of a setting. REQUIRES: there is one.
-inline std::string_view FlagOf(std::span<const ServerFlag> flags, FlagSetting setting) {
-  const auto found = std::ranges::find(flags, setting, &ServerFlag::setting);
-  CHECK(found != flags.end());
+// The flag of a setting. REQUIRES: the server has it.
+inline std::string_view FlagOf(std::string_view family, Setting setting) {
+  const ServerSetting* const found = FindSetting(family, setting);
+  CHECK(found != nullptr);
   return found->flag;
 }
 

@@ -1,8 +1,6 @@
 // A serving system: all that the program knows of its releases. servers.h lists them.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -52,49 +50,6 @@ struct ServerHost {
       false;  // the device hides the host, although the simulated policy waits for results
 };
 
-// Settings of a server that are fields of its policy.
-enum class ServerSetting : std::uint8_t {
-  kTokenBudget,
-  kMaxNumSeqs,
-  kMaxModelLen,
-  kMaxBatchTotalTokens,
-  kWaitingServedRatio,
-  kSchedulePolicy,
-  kContextChunking,
-};
-inline constexpr std::size_t kServerSettingCount = 7;
-
-// Names of the settings of a server in its policy.
-struct ServerSettings {
-  std::string_view policy;
-  bool runs_pipelines;  // stages of a pipeline are simulated as this server runs them
-  std::array<std::string_view, kServerSettingCount> fields;  // empty: there is no such setting
-};
-
-// Settings of the command line that starts a server.
-enum class FlagSetting : std::uint8_t {
-  kTensorParallel,
-  kPipelineParallel,
-  kReplicas,
-  kWeightFormat,
-  kKvFormat,
-  kMemoryShare,
-  kTokenBudget,
-  kMaxNumSeqs,
-  kMaxModelLen,
-  kMaxBatchTotalTokens,
-  kWaitingServedRatio,
-  kMaxConcurrentRequests,
-  kSchedulePolicy,
-  kPrefixCaching,  // without a value, as the next
-  kNoPrefixCaching,
-};
-
-struct ServerFlag {
-  std::string_view flag;
-  FlagSetting setting;
-};
-
 struct LaunchSettings;
 
 struct Server {
@@ -116,9 +71,7 @@ struct Server {
   // server that the experiment names, if any.
   std::optional<PositionRule> (*find_position_rule)(std::string_view policy,
                                                     const std::optional<ServerName>& name);
-  std::span<const ServerSettings> settings;  // by policy
-  // Flags of its command line, which `launch_command` writes and `twinserve run` takes.
-  std::span<const ServerFlag> flags;
+  bool runs_pipelines = false;  // stages of a pipeline are simulated as it runs them
   std::string (*launch_command)(const LaunchSettings& settings);
 };
 

@@ -151,12 +151,18 @@ std::string_view FindServerPolicy(std::string_view server) {
   return listed ? listed->preset->policy : std::string_view();
 }
 
-const ServerSettings* FindServerSettings(std::string_view server) {
-  const std::optional<ListedServer> listed = FindServer(server);
-  if (!listed) return nullptr;
-  const std::span<const ServerSettings> all = listed->server->settings;
-  const auto found = std::ranges::find(all, listed->preset->policy, &ServerSettings::policy);
-  return found == all.end() ? nullptr : &*found;
+std::string FieldOfPolicy(std::string_view policy, Setting setting) {
+  for (const Server* const server : kServers) {
+    const auto preset = std::ranges::find(server->presets, policy, &ServerPreset::policy);
+    if (preset == server->presets.end()) continue;
+    const ServerSetting* const found = FindSetting(server->family, setting);
+    return found == nullptr ? "" : FieldOf(*found, policy);
+  }
+  return "";
+}
+
+std::string FieldOfServer(std::string_view server, Setting setting) {
+  return FieldOfPolicy(FindServerPolicy(server), setting);
 }
 
 ServerBoundary BoundaryOfServer(std::string_view server, bool exact, std::int32_t ranks) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/servers/server.h"
+#include "config/servers/settings.h"
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
 #include "sim/cost/boundary_config.h"
@@ -48,8 +49,12 @@ std::optional<std::string_view> NewestOfServer(std::string_view name);
 // The policy of a listed server; empty for other names.
 std::string_view FindServerPolicy(std::string_view server);
 
-// Names of the settings of a listed server; null for other names.
-const ServerSettings* FindServerSettings(std::string_view server);
+// The field that a setting sets with the policy of a server, as --set names it; empty for policies
+// of no server, and if the server has no such setting.
+std::string FieldOfPolicy(std::string_view policy, Setting setting);
+
+// Likewise, of a listed server; empty for other names.
+std::string FieldOfServer(std::string_view server, Setting setting);
 
 // The release of vLLM V1 by whose rules a server decides here. `compared`: the decisions of the
 // asked version were compared with these rules; otherwise they may differ.

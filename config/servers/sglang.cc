@@ -145,36 +145,19 @@ std::optional<PositionRule> FindSglangPositions(std::string_view policy,
   return policy == "sglang" ? std::optional(PositionRule::kSglang) : std::nullopt;
 }
 
-constexpr ServerSettings kSglangSettings[] = {{"sglang",
-                                               false,
-                                               {"chunked_prefill_size", "max_running_requests",
-                                                "context_length", "", "", "schedule_policy"}}};
-
-constexpr ServerFlag kSglangFlags[] = {{"--tp-size", FlagSetting::kTensorParallel},
-                                       {"--pp-size", FlagSetting::kPipelineParallel},
-                                       {"--dp-size", FlagSetting::kReplicas},
-                                       {"--quantization", FlagSetting::kWeightFormat},
-                                       {"--kv-cache-dtype", FlagSetting::kKvFormat},
-                                       {"--mem-fraction-static", FlagSetting::kMemoryShare},
-                                       {"--chunked-prefill-size", FlagSetting::kTokenBudget},
-                                       {"--max-running-requests", FlagSetting::kMaxNumSeqs},
-                                       {"--context-length", FlagSetting::kMaxModelLen},
-                                       {"--schedule-policy", FlagSetting::kSchedulePolicy},
-                                       {"--disable-radix-cache", FlagSetting::kNoPrefixCaching}};
-
 std::string SglangCommand(const LaunchSettings& settings) {
-  const auto flag = [](FlagSetting setting) { return FlagOf(kSglangFlags, setting); };
-  std::string command = fmt::format(
-      "python -m sglang.launch_server --model-path {} {} {}", CheckpointArgument(settings, true),
-      flag(FlagSetting::kTensorParallel), settings.parallelism.tensor);
+  const auto flag = [](Setting setting) { return FlagOf("sglang", setting); };
+  std::string command = fmt::format("python -m sglang.launch_server --model-path {} {} {}",
+                                    CheckpointArgument(settings, true),
+                                    flag(Setting::kTensorParallel), settings.parallelism.tensor);
   if (settings.weight_dtype == DType::kFp8) {
-    command += fmt::format(" {} fp8", flag(FlagSetting::kWeightFormat));
+    command += fmt::format(" {} fp8", flag(Setting::kWeightFormat));
   }
-  command += FlagArgument(flag(FlagSetting::kTokenBudget), settings.token_budget);
-  command += FlagArgument(flag(FlagSetting::kMaxNumSeqs), settings.max_num_seqs);
-  command += FlagArgument(flag(FlagSetting::kSchedulePolicy), settings.schedule_policy);
-  command += fmt::format(" {} {}", flag(FlagSetting::kMaxModelLen), settings.context_tokens);
-  return command + FlagArgument(flag(FlagSetting::kMemoryShare), settings.gpu_memory_utilization);
+  command += FlagArgument(flag(Setting::kTokenBudget), settings.token_budget);
+  command += FlagArgument(flag(Setting::kMaxNumSeqs), settings.max_num_seqs);
+  command += FlagArgument(flag(Setting::kSchedulePolicy), settings.schedule_policy);
+  command += fmt::format(" {} {}", flag(Setting::kMaxModelLen), settings.context_tokens);
+  return command + FlagArgument(flag(Setting::kMemoryShare), settings.gpu_memory_utilization);
 }
 
 }  // namespace
@@ -187,8 +170,6 @@ const Server kSglangServer = {.family = "sglang",
                               .fill_defaults = FillSglang,
                               .find_host = FindSglangHost,
                               .find_position_rule = FindSglangPositions,
-                              .settings = kSglangSettings,
-                              .flags = kSglangFlags,
                               .launch_command = SglangCommand};
 
 }  // namespace twin

@@ -133,45 +133,24 @@ std::optional<PositionRule> FindTgiPositions(std::string_view policy,
   return is_tgi ? std::optional(PositionRule::kTgi) : std::nullopt;
 }
 
-constexpr ServerSettings kTgiSettings[] = {
-    {"tgi_v2",
-     false,
-     {"max_batch_prefill_tokens", "max_batch_size", "max_total_tokens", "max_batch_total_tokens",
-      "waiting_served_ratio"}},
-    {"tgi_v3",
-     false,
-     {"max_batch_prefill_tokens", "", "max_total_tokens", "max_batch_total_tokens"}}};
-
-constexpr ServerFlag kTgiFlags[] = {
-    {"--num-shard", FlagSetting::kTensorParallel},
-    {"--quantize", FlagSetting::kWeightFormat},
-    {"--kv-cache-dtype", FlagSetting::kKvFormat},
-    {"--cuda-memory-fraction", FlagSetting::kMemoryShare},
-    {"--max-batch-prefill-tokens", FlagSetting::kTokenBudget},
-    {"--max-batch-size", FlagSetting::kMaxNumSeqs},
-    {"--max-total-tokens", FlagSetting::kMaxModelLen},
-    {"--max-batch-total-tokens", FlagSetting::kMaxBatchTotalTokens},
-    {"--waiting-served-ratio", FlagSetting::kWaitingServedRatio},
-    {"--max-concurrent-requests", FlagSetting::kMaxConcurrentRequests}};
-
 std::string TgiCommand(const LaunchSettings& settings) {
-  const auto flag = [](FlagSetting setting) { return FlagOf(kTgiFlags, setting); };
-  std::string command = fmt::format(
-      "text-generation-launcher --model-id {} {} {}", CheckpointArgument(settings, true),
-      flag(FlagSetting::kTensorParallel), settings.parallelism.tensor);
+  const auto flag = [](Setting setting) { return FlagOf("tgi", setting); };
+  std::string command = fmt::format("text-generation-launcher --model-id {} {} {}",
+                                    CheckpointArgument(settings, true),
+                                    flag(Setting::kTensorParallel), settings.parallelism.tensor);
   if (settings.weight_dtype == DType::kFp8) {
-    command += fmt::format(" {} fp8", flag(FlagSetting::kWeightFormat));
+    command += fmt::format(" {} fp8", flag(Setting::kWeightFormat));
   }
-  command += FlagArgument(flag(FlagSetting::kTokenBudget), settings.token_budget);
-  command += FlagArgument(flag(FlagSetting::kMaxBatchTotalTokens), settings.max_batch_total_tokens);
-  command += FlagArgument(flag(FlagSetting::kMaxNumSeqs), settings.max_num_seqs);
-  command += FlagArgument(flag(FlagSetting::kWaitingServedRatio), settings.waiting_served_ratio);
+  command += FlagArgument(flag(Setting::kTokenBudget), settings.token_budget);
+  command += FlagArgument(flag(Setting::kMaxBatchTotalTokens), settings.max_batch_total_tokens);
+  command += FlagArgument(flag(Setting::kMaxNumSeqs), settings.max_num_seqs);
+  command += FlagArgument(flag(Setting::kWaitingServedRatio), settings.waiting_served_ratio);
   const std::int64_t longest = settings.context_tokens;
-  command += fmt::format(" --max-input-tokens {} {} {}", longest - 1,
-                         flag(FlagSetting::kMaxModelLen), longest);
-  command += FlagArgument(flag(FlagSetting::kMemoryShare), settings.gpu_memory_utilization);
+  command += fmt::format(" --max-input-tokens {} {} {}", longest - 1, flag(Setting::kMaxModelLen),
+                         longest);
+  command += FlagArgument(flag(Setting::kMemoryShare), settings.gpu_memory_utilization);
   return command +
-         FlagArgument(flag(FlagSetting::kMaxConcurrentRequests), settings.max_concurrent_requests);
+         FlagArgument(flag(Setting::kMaxConcurrentRequests), settings.max_concurrent_requests);
 }
 
 }  // namespace
@@ -184,8 +163,6 @@ const Server kTgiServer = {.family = "tgi",
                            .fill_defaults = FillTgi,
                            .find_host = FindTgiHost,
                            .find_position_rule = FindTgiPositions,
-                           .settings = kTgiSettings,
-                           .flags = kTgiFlags,
                            .launch_command = TgiCommand};
 
 }  // namespace twin

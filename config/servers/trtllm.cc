@@ -78,30 +78,18 @@ std::optional<PositionRule> FindTrtllmPositions(std::string_view policy,
   return policy == "trtllm" ? std::optional(PositionRule::kTrtLlm) : std::nullopt;
 }
 
-constexpr ServerSettings kTrtllmSettings[] = {
-    {"trtllm",
-     false,
-     {"max_num_tokens", "max_batch_size", "max_seq_len", "", "", "", "context_chunking_policy"}}};
-
-constexpr ServerFlag kTrtllmFlags[] = {
-    {"--tp_size", FlagSetting::kTensorParallel},
-    {"--kv_cache_free_gpu_memory_fraction", FlagSetting::kMemoryShare},
-    {"--max_num_tokens", FlagSetting::kTokenBudget},
-    {"--max_batch_size", FlagSetting::kMaxNumSeqs},
-    {"--max_seq_len", FlagSetting::kMaxModelLen}};
-
 // Chunked prefills are switched on by a file, which every release of trtllm-serve reads.
 std::string TrtllmCommand(const LaunchSettings& settings) {
-  const auto flag = [](FlagSetting setting) { return FlagOf(kTrtllmFlags, setting); };
+  const auto flag = [](Setting setting) { return FlagOf("trtllm", setting); };
   const bool chunks = settings.chunks_prefills;
   std::string command =
       chunks ? "echo 'enable_chunked_prefill: true' > trtllm.yaml && " : std::string();
   command += fmt::format("trtllm-serve {} {} {}", CheckpointArgument(settings, false),
-                         flag(FlagSetting::kTensorParallel), settings.parallelism.tensor);
-  command += FlagArgument(flag(FlagSetting::kMaxNumSeqs), settings.max_num_seqs);
-  command += FlagArgument(flag(FlagSetting::kTokenBudget), settings.token_budget);
-  command += fmt::format(" {} {}", flag(FlagSetting::kMaxModelLen), settings.context_tokens);
-  command += FlagArgument(flag(FlagSetting::kMemoryShare), settings.gpu_memory_utilization);
+                         flag(Setting::kTensorParallel), settings.parallelism.tensor);
+  command += FlagArgument(flag(Setting::kMaxNumSeqs), settings.max_num_seqs);
+  command += FlagArgument(flag(Setting::kTokenBudget), settings.token_budget);
+  command += fmt::format(" {} {}", flag(Setting::kMaxModelLen), settings.context_tokens);
+  command += FlagArgument(flag(Setting::kMemoryShare), settings.gpu_memory_utilization);
   return chunks ? command + " --extra_llm_api_options trtllm.yaml" : command;
 }
 
@@ -115,8 +103,6 @@ const Server kTrtllmServer = {.family = "trtllm",
                               .fill_defaults = FillTrtllm,
                               .find_host = FindTrtllmHost,
                               .find_position_rule = FindTrtllmPositions,
-                              .settings = kTrtllmSettings,
-                              .flags = kTrtllmFlags,
                               .launch_command = TrtllmCommand};
 
 }  // namespace twin

@@ -339,38 +339,21 @@ std::optional<PositionRule> FindVllmPositions(std::string_view policy,
   return earlier ? PositionRule::kVllmBefore0111 : PositionRule::kVllm;
 }
 
-constexpr ServerSettings kVllmSettings[] = {
-    {"vllm_v0", true, {"max_num_batched_tokens", "max_num_seqs", "max_model_len"}},
-    {"vllm_v1", true, {"max_num_batched_tokens", "max_num_seqs", "max_model_len"}}};
-
-constexpr ServerFlag kVllmFlags[] = {{"--tensor-parallel-size", FlagSetting::kTensorParallel},
-                                     {"--pipeline-parallel-size", FlagSetting::kPipelineParallel},
-                                     {"--data-parallel-size", FlagSetting::kReplicas},
-                                     {"--quantization", FlagSetting::kWeightFormat},
-                                     {"--kv-cache-dtype", FlagSetting::kKvFormat},
-                                     {"--gpu-memory-utilization", FlagSetting::kMemoryShare},
-                                     {"--max-num-batched-tokens", FlagSetting::kTokenBudget},
-                                     {"--max-num-seqs", FlagSetting::kMaxNumSeqs},
-                                     {"--max-model-len", FlagSetting::kMaxModelLen},
-                                     {"--enable-prefix-caching", FlagSetting::kPrefixCaching},
-                                     {"--no-enable-prefix-caching", FlagSetting::kNoPrefixCaching}};
-
 std::string VllmCommand(const LaunchSettings& settings) {
-  const auto flag = [](FlagSetting setting) { return FlagOf(kVllmFlags, setting); };
-  std::string command =
-      fmt::format("vllm serve {} {} {}", CheckpointArgument(settings, true),
-                  flag(FlagSetting::kTensorParallel), settings.parallelism.tensor);
+  const auto flag = [](Setting setting) { return FlagOf("vllm", setting); };
+  std::string command = fmt::format("vllm serve {} {} {}", CheckpointArgument(settings, true),
+                                    flag(Setting::kTensorParallel), settings.parallelism.tensor);
   if (settings.parallelism.pipeline > 1) {
     command +=
-        fmt::format(" {} {}", flag(FlagSetting::kPipelineParallel), settings.parallelism.pipeline);
+        fmt::format(" {} {}", flag(Setting::kPipelineParallel), settings.parallelism.pipeline);
   }
   if (settings.weight_dtype == DType::kFp8) {
-    command += fmt::format(" {} fp8", flag(FlagSetting::kWeightFormat));
+    command += fmt::format(" {} fp8", flag(Setting::kWeightFormat));
   }
-  command += FlagArgument(flag(FlagSetting::kTokenBudget), settings.token_budget);
-  command += FlagArgument(flag(FlagSetting::kMaxNumSeqs), settings.max_num_seqs);
-  command += fmt::format(" {} {}", flag(FlagSetting::kMaxModelLen), settings.context_tokens);
-  command += FlagArgument(flag(FlagSetting::kMemoryShare), settings.gpu_memory_utilization);
+  command += FlagArgument(flag(Setting::kTokenBudget), settings.token_budget);
+  command += FlagArgument(flag(Setting::kMaxNumSeqs), settings.max_num_seqs);
+  command += fmt::format(" {} {}", flag(Setting::kMaxModelLen), settings.context_tokens);
+  command += FlagArgument(flag(Setting::kMemoryShare), settings.gpu_memory_utilization);
   // Prefill and decode replicas take the same option: the proxy in front of them decides who
   // prefills.
   if (settings.separates_prefill)
@@ -389,8 +372,7 @@ const Server kVllmServer = {.family = "vllm",
                             .fill_defaults = FillVllm,
                             .find_host = FindVllmHost,
                             .find_position_rule = FindVllmPositions,
-                            .settings = kVllmSettings,
-                            .flags = kVllmFlags,
+                            .runs_pipelines = true,
                             .launch_command = VllmCommand};
 
 std::optional<ServerDecisions> DecisionsOfServer(std::string_view name) {

@@ -98,10 +98,14 @@ void KeepProcessNumbers() {
 #endif
 }
 
+// Also at kProcessNumbers, to which the program writes: where there is no such file, the judge may
+// have another one open there.
 void ReplaceStandardStreams() {
   const int nothing = open("/dev/null", O_RDWR);
-  for (int stream = 0; stream <= 2; ++stream) dup2(nothing, stream);
-  if (nothing > 2) close(nothing);
+  for (const int place : {0, 1, 2, kProcessNumbers}) {
+    if (place != nothing) dup2(nothing, place);
+  }
+  if (nothing > 2 && nothing != kProcessNumbers) close(nothing);
 }
 
 // Waits for the inner process and ends as it did.

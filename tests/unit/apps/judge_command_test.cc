@@ -352,6 +352,21 @@ TEST_F(JudgeCommandTest, WhatAPolicySaysOfItselfIsAVerdictOnItAlone) {
   EXPECT_TRUE(VerdictOn(LYING_POLICY, {"--parameter", "lie=name"})["valid"]);
 }
 
+// The process of a policy writes to descriptor 4, which holds the number of the next process where
+// the system lets it. What the judge itself has open there stays as it is.
+TEST_F(JudgeCommandTest, FilesOfTheJudgeStayAsTheyAre) {
+  constexpr int kProcessNumbers = 4;
+  Write("open.txt", "text");
+  const int kept = fcntl(kProcessNumbers, F_DUPFD, 30);
+  const int file = open(scratch_.File("open.txt").c_str(), O_RDWR);
+  ASSERT_GE(file, 0);
+  dup2(file, kProcessNumbers);
+  (void)VerdictOn(kLibrary, {"--rounds", "1"});
+  close(file);
+  kept >= 0 ? dup2(kept, kProcessNumbers) : close(kProcessNumbers);
+  EXPECT_EQ(ReadText(scratch_.File("open.txt")), "text");
+}
+
 TEST_F(JudgeCommandTest, EveryFlagOfAQuickLookIsUsedOrRefused) {
   const json verdict =
       VerdictOn(kLibrary, {"--quick", "--rounds", "2", "--against", "sjf_predicted"});

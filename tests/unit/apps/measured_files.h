@@ -43,4 +43,13 @@ inline constexpr const char* kMeasuredLog =
     "arrival_s,prompt_tokens,output_tokens,ttft_ms,e2e_ms,status\n0,100,5,20,60,ok\n"
     "0.005,100,5,30,70,ok\n0.2,100,5,20,60,ok\n0.3,50,0,,,error\n";
 
+// Totals of SGLang's benchmark, with further facts about its server.
+inline std::string SglangTotals(const std::string& info) {
+  return R"({"backend":"sglang","request_rate":2,"duration":20,"completed":40,
+"total_input_tokens":40000,"total_output_tokens":4000,"mean_ttft_ms":40,"mean_tpot_ms":7.5,
+"mean_e2e_latency_ms":782.5,"accept_length":2.85,"server_info":{"version":"0.5.23",
+"model_path":"meta-llama/Llama-3.1-8B-Instruct","tp_size":1,)" +
+         info + "}}";
+}
+
 }  // namespace twin::testing

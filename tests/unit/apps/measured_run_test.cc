@@ -399,6 +399,24 @@ TEST_F(MetricSnapshotsTest, ModelAndBlocksComeFromLabels) {
                     HasSubstr("20000 KV blocks (cache_config_info.num_gpu_blocks)")));
 }
 
+// 20,000 blocks of 32 tokens, of one byte a number: the labels say so.
+TEST_F(MetricSnapshotsTest, TheBlocksHaveTheSizeAndTheFormatOfTheirLabels) {
+  for (const char* const file : {"before.prom", "after.prom"}) {
+    const std::string text = ReadText(scratch_.File(file));
+    const std::string plain = "block_size=\"16\"";
+    const std::size_t at = text.find(plain);
+    ASSERT_NE(at, std::string::npos);
+    Write(file, text.substr(0, at) + "block_size=\"32\",cache_dtype=\"fp8_e4m3\"" +
+                    text.substr(at + plain.size()));
+  }
+  const CommandOutcome outcome =
+      Compare({"--hardware", "h100", "--server", "vLLM 0.33.0", "--tp", "1", "--concurrency", "1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(ReadText(scratch_.File("out/report.md")),
+              AllOf(HasSubstr("--block-size 32 (cache_config_info.block_size)"),
+                    HasSubstr("--kv-cache-dtype fp8_e4m3 (cache_config_info.cache_dtype)")));
+}
+
 // SGLang counts tokens without histograms of lengths unless it is asked to: requests of the mean
 // lengths, of which no percentile is judged.
 TEST_F(MetricSnapshotsTest, ReadsTheNamesOfSglang) {
@@ -535,6 +553,27 @@ TEST_F(MeasuredRunTest, FactsOfTheFileAreOptionsThatNeedNotBeGiven) {
                     HasSubstr("20000 KV blocks (num_gpu_blocks)"), HasSubstr("tokens a step: 4096"),
                     HasSubstr("known KV blocks, half the token budget (2048), "),
                     HasSubstr("| an older server (vLLM 0.8.5) | TTFT mean |")));
+}
+
+TEST_F(MeasuredRunTest, FactsMeanWhatTheOptionsOfTheirNameMean) {
+  Write("sglang.json",
+        testing::SglangTotals(
+            R"("page_size":16,"speculative_algorithm":"EAGLE","log_level":"debug","new_key":3)"));
+  const CommandOutcome outcome = Validate("sglang.json", {"--hardware", "h100"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(ReadText(scratch_.File("out/report.md")),
+              AllOf(HasSubstr("--page-size 16 (server_info.page_size)"),
+                    HasSubstr("said of the server, not simulated: "),
+                    HasSubstr("accept_length 2.85 (tokens of a step with drafts)"),
+                    HasSubstr("the server verified drafts, and the simulation does not: "),
+                    HasSubstr("speculative_algorithm EAGLE (drafts)"), HasSubstr("log_level debug"),
+                    HasSubstr("new_key 3")));
+  Write("sglang.json", testing::SglangTotals(R"("dp_size":8,"enable_dp_attention":true)"));
+  const CommandOutcome refused = Validate("sglang.json", {"--hardware", "h100"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(refused.wrote_one_line()) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("server_info.enable_dp_attention: makes another deployment "
+                                     "(data parallelism of attention)"));
 }
 
 TEST_F(MeasuredRunTest, RefusesWhatContradictsTheFileInOneLine) {

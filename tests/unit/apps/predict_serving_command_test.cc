@@ -11,6 +11,7 @@
 namespace twin::apps {
 namespace {
 
+using ::testing::AllOf;
 using testing::CommandOutcome;
 using ::testing::HasSubstr;
 
@@ -58,8 +59,8 @@ class PredictServingCommandTest : public testing::ExperimentFolderTest {
 TEST_F(PredictServingCommandTest, UsersInStepTakeOneStepAToken) {
   ASSERT_EQ(Predict(kHeader + Row("a", "8,5,2,1,1,")).exit_code, 0);
   ASSERT_EQ(Lines().size(), 2U);
-  EXPECT_EQ(Lines()[0], "id,ttft_ms,tpot_ms,output_tokens_per_s,devices,refused");
-  EXPECT_EQ(Lines()[1], "a,10,10,200,1,");
+  EXPECT_EQ(Lines()[0], "id,ttft_ms,tpot_ms,output_tokens_per_s,devices,refused,ignored");
+  EXPECT_EQ(Lines()[1], "a,10,10,200,1,,");
 }
 
 // Outputs of one token, four users. A wide budget takes all four prompts in one step; one of 8
@@ -68,8 +69,8 @@ TEST_F(PredictServingCommandTest, UsersInStepTakeOneStepAToken) {
 TEST_F(PredictServingCommandTest, TheFirstPromptsQueueForTheBudget) {
   ASSERT_EQ(
       Predict(kHeader + Row("wide", "8,1,4,1,1,8192") + Row("narrow", "8,1,4,1,1,8")).exit_code, 0);
-  EXPECT_EQ(Lines()[1], "wide,10,,400,1,");
-  EXPECT_EQ(Lines()[2], "narrow,38.5,,103.896,1,");
+  EXPECT_EQ(Lines()[1], "wide,10,,400,1,,");
+  EXPECT_EQ(Lines()[2], "narrow,38.5,,103.896,1,,");
 }
 
 TEST_F(PredictServingCommandTest, ARowThatCannotBeSimulatedGetsOneReason) {
@@ -80,12 +81,12 @@ TEST_F(PredictServingCommandTest, ARowThatCannotBeSimulatedGetsOneReason) {
   EXPECT_THAT(outcome.err, HasSubstr("5 of 5 rows, 3 of them refused"));
   const std::vector<std::string> lines = Lines();
   ASSERT_EQ(lines.size(), 6U);
-  EXPECT_EQ(lines[1], "a,10,10,200,1,");
+  EXPECT_EQ(lines[1], "a,10,10,200,1,,");
   EXPECT_THAT(lines[2], HasSubstr("b,,,,,"));
   EXPECT_THAT(lines[2], HasSubstr("no-such"));
   EXPECT_THAT(lines[3], HasSubstr("isl + osl = 131077 is above the model's 131072 positions"));
   EXPECT_THAT(lines[4], HasSubstr("osl: is \"\"x\"\"; allowed: a whole number"));
-  EXPECT_EQ(lines[5], "e,10,10,200,1,");
+  EXPECT_EQ(lines[5], "e,10,10,200,1,,");
 }
 
 TEST_F(PredictServingCommandTest, DeploymentsThatAreNotSimulatedAreRefused) {
@@ -108,17 +109,45 @@ TEST_F(PredictServingCommandTest, DeploymentsThatAreNotSimulatedAreRefused) {
   EXPECT_THAT(lines[6], HasSubstr("weights: fp3 cannot be described"));
 }
 
+// A flag has the consequence of the column and of the option of `run` with its meaning.
+TEST_F(PredictServingCommandTest, AFlagMeansWhatItsColumnMeans) {
+  const std::string header =
+      "id,model,engine,version,device,isl,osl,concurrency,tp,max_seqs,kv,server\n";
+  const std::string vllm = ",llama-3.1-8b,vllm,0.10.2,h100-sxm,8,5,2,1,";
+  const std::string sglang = ",llama-3.1-8b,sglang,0.5.23,h100-sxm,8,5,2,2,";
+  ASSERT_EQ(Predict(header + "column" + vllm + "1,fp8,\n" + "flag" + vllm +
+                        ",,--max-num-seqs=1;--kv-cache-dtype=fp8_e4m3\n" + "copies" + vllm +
+                        ",,data-parallel-size=4\n" + "attention" + sglang +
+                        ",,enable-dp-attention=true\n" + "typing" + vllm +
+                        ",,max-num-seq=4;seed=0;attention-backend=FLASHINFER\n" + "ranks" + vllm +
+                        ",,tensor-parallel-size=2\n" + "wrong" + vllm + ",,max-num-seqs=few\n",
+                    {"--experiments", "made"})
+                .exit_code,
+            0);
+  const std::vector<std::string> lines = Lines();
+  ASSERT_EQ(lines.size(), 8U);
+  EXPECT_EQ(lines[2].substr(4), lines[1].substr(6));
+  EXPECT_THAT(Run({"resolve", "made/flag.textproto"}).out,
+              AllOf(HasSubstr("max_num_seqs: 1"), HasSubstr("kv_dtype: fp8")));
+  EXPECT_THAT(lines[3], HasSubstr("data_parallel_size: is 4; copies of the server"));
+  EXPECT_THAT(lines[4], HasSubstr("enable_dp_attention: makes another deployment (data "
+                                  "parallelism of attention)"));
+  EXPECT_THAT(lines[5], HasSubstr(",1,,attention_backend;max_num_seq"));
+  EXPECT_THAT(lines[6], HasSubstr(",2,,"));  // devices
+  EXPECT_THAT(lines[7], HasSubstr("max_num_seqs: is few; allowed: a whole number"));
+}
+
 TEST_F(PredictServingCommandTest, RowsThatAreDoneAreKept) {
   ASSERT_EQ(Predict(kHeader + Row("a", "8,5,2,1,1,")).exit_code, 0);
   const CommandOutcome again = Predict(kHeader + Row("b", "8,1,2,1,1,") + Row("a", "8,5,2,1,1,"));
   ASSERT_EQ(again.exit_code, 0);
   EXPECT_THAT(again.err, HasSubstr("kept 1 of 2 rows"));
-  EXPECT_EQ(Lines()[1], "b,10,,200,1,");
-  EXPECT_EQ(Lines()[2], "a,10,10,200,1,");
+  EXPECT_EQ(Lines()[1], "b,10,,200,1,,");
+  EXPECT_EQ(Lines()[2], "a,10,10,200,1,,");
   // Another load under the same name is another row.
   const CommandOutcome other = Predict(kHeader + Row("a", "8,5,4,1,1,"));
   EXPECT_THAT(other.err, ::testing::Not(HasSubstr("kept")));
-  EXPECT_EQ(Lines()[1], "a,10,10,400,1,");
+  EXPECT_EQ(Lines()[1], "a,10,10,400,1,,");
 }
 
 TEST_F(PredictServingCommandTest, WritesTheExperimentOfEachRow) {

@@ -175,6 +175,46 @@ TEST_F(RunOptionsTest, TheFlagsOfAServerSetItsFields) {
                     HasSubstr("tensor_parallel: 2  # option\n")));
 }
 
+TEST_F(RunOptionsTest, FlagsTakeTheValuesOfTheServer) {
+  EXPECT_THAT(
+      Resolved(
+          Together(kLoaded, {"--max-num-batched-tokens", "2k", "--max-model-len", "4K",
+                             "--block-size", "32", "--no-async-scheduling", "--scheduling-policy",
+                             "priority", "--num-gpu-blocks-override", "1000", "--enforce-eager"})),
+      AllOf(HasSubstr("max_num_batched_tokens: 2000  # option\n"),
+            HasSubstr("max_model_len: 4096  # option\n"), HasSubstr("block_size: 32  # option\n"),
+            HasSubstr("async_scheduling: false  # option\n"),
+            HasSubstr("policy: priority  # option\n"),
+            HasSubstr("blocks_override: 1000  # option\n"),
+            HasSubstr("captures_graphs: false  # option\n")));
+  EXPECT_EQ(Resolved(Together(kLoaded, {"--max-model-len", "auto", "--dtype", "bfloat16"})),
+            Resolved(kLoaded));
+  EXPECT_THAT(Resolved({"--model", "llama-3.1-8b", "--hardware", "h100", "--backend", "sglang",
+                        "--rate", "2", "--chunked-prefill-size", "-1", "--page-size", "16",
+                        "--schedule-conservativeness", "0.3", "--disable-overlap-schedule",
+                        "--cuda-graph-max-bs", "64"}),
+              AllOf(HasSubstr("chunked_prefill_size: -1  # option\n"),
+                    HasSubstr("block_size: 16  # option\n"),
+                    HasSubstr("schedule_conservativeness: 0.3  # option\n"),
+                    HasSubstr("overlap: false  # option\n"),
+                    HasSubstr("captured_size_max: 64  # option\n")));
+}
+
+TEST_F(RunOptionsTest, FlagsThatAreNotSimulatedAreNamed) {
+  const Words flags = Together(kLoaded, {"--requests", "10", "--disable-log-requests",
+                                         "--attention-backend", "FLASH_ATTN", "--api-key", "x"});
+  EXPECT_THAT(Answer(flags), HasSubstr("\nnot simulated: --disable-log-requests, "
+                                       "--attention-backend, --api-key\n"));
+}
+
+TEST_F(RunOptionsTest, TheConfigurationOfDraftsSetsTheirFields) {
+  EXPECT_THAT(
+      Resolved(Together(kLoaded, {"--speculative-config",
+                                  "{\"method\": \"ngram\", \"num_speculative_tokens\": 3}"})),
+      AllOf(HasSubstr("method: ngram  # option\n"),
+            HasSubstr("num_speculative_tokens: 3  # option\n")));
+}
+
 // The flags that recommend prints (server_command_test.cc).
 TEST_F(RunOptionsTest, TheFlagsOfARecommendedCommandAreTakenBack) {
   EXPECT_THAT(
@@ -291,17 +331,25 @@ INSTANTIATE_TEST_SUITE_P(
                    "--trace: lengths.csv has no times; allowed: with --rate R or --concurrency N"},
         BadOptions{"FlagOfAnotherServer",
                    Together(kServed, {"--rate", "10", "--mem-fraction-static", "0.7"}),
-                   "--mem-fraction-static: no flag of vLLM 0.33.0; allowed: "
-                   "--tensor-parallel-size, --pipeline-parallel-size, --data-parallel-size, "
-                   "--quantization, --kv-cache-dtype, --gpu-memory-utilization, "
-                   "--max-num-batched-tokens, --max-num-seqs, --max-model-len, "
-                   "--enable-prefix-caching, --no-enable-prefix-caching"},
-        BadOptions{"FlagWithoutAField",
-                   {"--model", "llama-3.1-8b", "--hardware", "h100", "--server", "TGI 3.3.7",
-                    "--rate", "10", "--max-batch-size", "4"},
-                   "--max-batch-size: no flag of TGI 3.3.7; allowed: --num-shard, --quantize, "
-                   "--kv-cache-dtype, --cuda-memory-fraction, --max-batch-prefill-tokens, "
-                   "--max-total-tokens, --max-batch-total-tokens, --max-concurrent-requests"},
+                   "--mem-fraction-static: no flag of vLLM 0.33.0, but of SGLang; allowed: "
+                   "--gpu-memory-utilization"},
+        BadOptions{"FlagOfAnotherServerAlone",
+                   Together(kServed, {"--rate", "10", "--schedule-conservativeness", "0.7"}),
+                   "--schedule-conservativeness: no flag of vLLM 0.33.0, but of SGLang; allowed: "
+                   "see twinserve doctor --list server-settings"},
+        BadOptions{"AnotherDeployment",
+                   {"--model", "llama-3.1-8b", "--hardware", "h100", "--backend", "sglang",
+                    "--rate", "10", "--enable-dp-attention"},
+                   "--enable-dp-attention: makes another deployment (data parallelism of "
+                   "attention), which is not simulated; allowed: without it"},
+        BadOptions{"SomeOfTheRanksForExperts",
+                   {"--model", "mixtral-8x7b", "--hardware", "h100", "--backend", "sglang",
+                    "--rate", "10", "--tp-size", "4", "--ep-size", "2"},
+                   "--ep-size: is 2; allowed: 1, or all of the 4 ranks"},
+        BadOptions{"DraftsWithoutAMethod",
+                   Together(kServed, {"--rate", "10", "--speculative-config", "{}"}),
+                   "--speculative-config: is {}; allowed: an object of JSON with method and "
+                   "num_speculative_tokens"},
         BadOptions{"CopiesOfAMixture",
                    {"--model", "deepseek-v3", "--hardware", "h200", "--tp", "8", "--rate", "1",
                     "--data-parallel-size", "2"},

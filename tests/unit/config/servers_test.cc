@@ -454,15 +454,5 @@ TEST(ServerNamesTest, AServerWithoutAVersionHasANewestRelease) {
   EXPECT_EQ(NewestOfServer("ollama"), std::nullopt);
 }
 
-TEST(ServerNamesTest, NoServerHasTwoMeaningsForAFlag) {
-  for (const Server* const server : Servers()) {
-    std::set<std::string_view> flags;
-    for (const ServerFlag& flag : server->flags) {
-      EXPECT_TRUE(flags.insert(flag.flag).second) << flag.flag;
-    }
-    EXPECT_FALSE(server->title.empty());
-  }
-}
-
 }  // namespace
 }  // namespace twin

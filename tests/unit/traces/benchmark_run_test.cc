@@ -121,8 +121,8 @@ TEST_F(BenchmarkRunTest, EachLineOfSglangsIsARunWithTheArgumentsOfItsServer) {
   for (const ServerFact& fact : runs[0].facts) facts.push_back(fact.option + "=" + fact.value);
   EXPECT_THAT(facts, ::testing::UnorderedElementsAre(
                          "--model=Qwen/Qwen3-14B", "--tp=1", "--server=SGLang 0.5.5",
-                         "--chunked-prefill-size=8192",
-                         "--disable-radix-cache=", std::string(kFactKvTokens) + "=400000"));
+                         "chunked_prefill_size=8192", "disable_radix_cache=true",
+                         std::string(kFactKvTokens) + "=400000"));
 }
 
 TEST_F(BenchmarkRunTest, AiPerfsRecordsAreSortedByTheirTimesWithoutTheWarmUp) {
