@@ -69,7 +69,7 @@ const MetricNames kServers[] = {
      {{"cached_tokens_total", "prompt_tokens_total"}},
      "num_running_reqs",
      "num_aborted_requests_total",
-     "",
+     "cache_config_info",
      "max_total_num_tokens"}};
 
 constexpr const char* kTtft = "time_to_first_token_seconds";
@@ -277,6 +277,22 @@ void AddServerFacts(const Snapshot& after, BenchmarkRun& run) {
   }
 }
 
+// Tokens of a step with drafts: vLLM counts drafts and the tokens that were accepted, SGLang has a
+// gauge of the latest steps.
+void AddDrafts(const Difference& difference, const Snapshot& after, BenchmarkRun& run) {
+  constexpr const char* kKey = "accept_length";
+  const auto drafts = difference.Of("spec_decode_num_drafts_total");
+  const auto accepted = difference.Of("spec_decode_num_accepted_tokens_total");
+  if (drafts && accepted && *drafts > 0) {
+    const std::string length = fmt::format("{:.2f}", 1 + *accepted / *drafts);
+    AddFact(kKey, length, "spec_decode_num_accepted_tokens_total", run);
+  }
+  const auto gauge = after.values.find("spec_accept_length");
+  if (gauge != after.values.end() && gauge->second > 1) {
+    AddFact(kKey, fmt::format("{:.2f}", gauge->second), gauge->first, run);
+  }
+}
+
 }  // namespace
 
 bool IsMetricSnapshot(std::string_view first_line) {
@@ -312,6 +328,7 @@ BenchmarkRun ReadMetricSnapshots(const std::string& before, const std::string& a
   for (const char* gaps : kGaps) SetLatency(difference, gaps, "itl", run);
   AddCounters(difference, first, run);
   AddServerFacts(second, run);
+  AddDrafts(difference, second, run);
   ApplyMeasuredRules(after, run);
   return run;
 }

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -102,8 +104,13 @@ std::unordered_map<std::string, Cells> ReadEarlier(const std::filesystem::path& 
   return earlier;
 }
 
-std::vector<ServingRow> ReadRows(const std::string& path) {
+// `unused` gets the columns without a meaning here.
+std::vector<ServingRow> ReadRows(const std::string& path, std::vector<std::string>& unused) {
   CsvTable table(path, ServingRow::RequiredColumns());
+  const std::vector<std::string_view>& known = ServingRow::Columns();
+  std::ranges::copy_if(table.columns(), std::back_inserter(unused), [&](const auto& column) {
+    return std::ranges::find(known, column) == known.end();
+  });
   std::vector<ServingRow> rows;
   std::set<std::string> ids;
   while (table.Next()) {
@@ -157,7 +164,12 @@ ServingPrediction PredictServingRow(const ServingRow& row, const ServingPredicti
 
 ServingOutcome PredictServing(const OperationTableFiles& files,
                               const ServingPredictionOptions& options, RunControl& control) {
-  const std::vector<ServingRow> rows = ReadRows(files.in);
+  std::vector<std::string> unused_columns;
+  const std::vector<ServingRow> rows = ReadRows(files.in, unused_columns);
+  if (!unused_columns.empty()) {
+    control.OnNote(fmt::format("{}: columns that are not used: {}", files.in,
+                               fmt::join(unused_columns, ", ")));
+  }
   const std::unordered_map<std::string, Cells> earlier = ReadEarlier(files.out);
   if (!options.experiments.empty()) std::filesystem::create_directories(options.experiments);
   std::vector<std::optional<Cells>> cells(rows.size());

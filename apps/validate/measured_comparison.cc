@@ -183,6 +183,8 @@ void Comparer::MeasureTotals() {
 
 void Comparer::Measure() {
   result_.notes = run_.notes;
+  result_.notes.insert(result_.notes.end(), system_.contradictions.begin(),
+                       system_.contradictions.end());
   if (!system_.ignored.empty()) {
     result_.notes.push_back(
         fmt::format("said of the server, not simulated: {}", FactsText(system_.ignored)));

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "apps/asked/asked_experiment.h"
@@ -15,9 +16,11 @@
 #include "apps/asked/option_names.h"
 #include "apps/asked/option_values.h"
 #include "apps/experiment_names.h"
+#include "config/experiment_text.h"
 #include "config/servers/servers.h"
 #include "config/servers/settings.h"
 #include "core/input_error.h"
+#include "core/letter_case.h"
 #include "core/number_text.h"
 #include "core/printable.h"
 #include "run/deployment.h"
@@ -186,6 +189,45 @@ ExperimentTemplate ReadBase(const SystemQuestion& asked, const BenchmarkRun& run
   return TemplateOf(made, {}, kCommand);
 }
 
+// The field that a fact sets, and its value; nullopt for one that sets none.
+std::optional<std::pair<std::string, std::string>> FieldOfFact(const ServerFact& fact,
+                                                               const std::string& server) {
+  if (FindOwn(fact.option) != nullptr) {
+    const bool is_count = NumberFrom<std::int64_t>(fact.value).has_value();
+    if (!is_count) return std::nullopt;  // names have several spellings
+    return std::pair(std::string(FieldOfOption(fact.option)), fact.value);
+  }
+  const std::optional<ListedServer> listed = FindServer(server);
+  if (!listed) return std::nullopt;
+  const auto setting = FindSetting(listed->server->family, fact.option);
+  if (!setting) return std::nullopt;
+  SettingMeaning meaning = MeaningOf(*setting, listed->preset->policy, fact.value);
+  if (meaning.kind != SettingMeaning::Kind::kSet) return std::nullopt;
+  return std::pair(std::move(meaning.field), std::move(meaning.value));
+}
+
+// Notes what the file says otherwise than the simulated system has it, because an option or the
+// file of the system says so.
+void NoteContradictions(const BenchmarkRun& run, const ExperimentConfig& config,
+                        std::vector<std::string>& notes) {
+  if (!config.system.groups.empty()) return;  // paths do not tell the groups apart
+  std::map<std::string, std::string> values;
+  for (const FieldLine& line : LinesOf(WriteResolved(run::Resolve(config).config))) {
+    if (line.kind != FieldLine::Kind::kValue) continue;
+    values[line.path] = line.text.substr(line.text.find(": ") + 2);
+  }
+  for (const ServerFact& fact : run.facts) {
+    const auto said = FieldOfFact(fact, config.system.server.value_or(""));
+    if (!said) continue;
+    const auto found = values.find(said->first);
+    if (found == values.end() || EqualsIgnoringCase(found->second, said->second)) continue;
+    const auto number = NumberFrom<double>(found->second);
+    if (number && number == NumberFrom<double>(said->second)) continue;
+    notes.push_back(fmt::format("{} says {}, but {} is {}, which is simulated", fact.origin,
+                                Printable(fact.value), said->first, found->second));
+  }
+}
+
 }  // namespace
 
 void TakeLoadOptions(const SystemQuestion& asked, BenchmarkRun& run) {
@@ -223,6 +265,7 @@ MeasuredSystem ReadMeasuredSystem(const SystemQuestion& asked, const BenchmarkRu
                         .facts = std::move(facts),
                         .ignored = std::move(ignored.others),
                         .drafts = std::move(ignored.drafts),
+                        .contradictions = {},
                         .kv_blocks_known = known};
   for (const std::string& change : asked.changes) system.facts.push_back({change, "--set"});
   // Any load: the file of a system may have none.
@@ -231,6 +274,7 @@ MeasuredSystem ReadMeasuredSystem(const SystemQuestion& asked, const BenchmarkRu
       "workload.shape.prompt.kind=fixed",   "workload.shape.prompt.value=1",
       "workload.shape.output.kind=fixed",   "workload.shape.output.value=1"};
   const ExperimentConfig config = ExperimentWith(system, load);
+  NoteContradictions(run, config, system.contradictions);
   system.kv_blocks_known = known || config.system.memory.blocks_override.has_value();
   return system;
 }

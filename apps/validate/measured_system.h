@@ -30,6 +30,7 @@ struct MeasuredSystem {
   std::vector<KnownFact> facts;
   std::vector<KnownFact> ignored;  // what the file says and the simulation leaves out
   std::vector<KnownFact> drafts;   // those of them that say that the server verified drafts
+  std::vector<std::string> contradictions;  // between the file and the simulated system
   bool kv_blocks_known = false;
 };
 

@@ -417,6 +417,21 @@ TEST_F(MetricSnapshotsTest, TheBlocksHaveTheSizeAndTheFormatOfTheirLabels) {
                     HasSubstr("--kv-cache-dtype fp8_e4m3 (cache_config_info.cache_dtype)")));
 }
 
+// 10 drafts in the run, of which 18.5 tokens were accepted: 1 + 1.85 tokens of a step.
+TEST_F(MetricSnapshotsTest, DraftsOfTheServerAreSaid) {
+  const auto add = [&](const char* file, const char* drafts, const char* accepted) {
+    Write(file, ReadText(scratch_.File(file)) + "vllm:spec_decode_num_drafts_total " + drafts +
+                    "\nvllm:spec_decode_num_accepted_tokens_total " + accepted + "\n");
+  };
+  add("before.prom", "5", "3");
+  add("after.prom", "15", "21.5");
+  const CommandOutcome outcome =
+      Compare({"--hardware", "h100", "--server", "vLLM 0.33.0", "--tp", "1", "--concurrency", "1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("the server verified drafts, and the simulation does not: "
+                                     "accept_length 2.85"));
+}
+
 // SGLang counts tokens without histograms of lengths unless it is asked to: requests of the mean
 // lengths, of which no percentile is judged.
 TEST_F(MetricSnapshotsTest, ReadsTheNamesOfSglang) {
@@ -538,42 +553,6 @@ TEST_F(MeasuredRunTest, OneErrorNamesAllThatIsMissingAndALineToPaste) {
                               "0.33.0\" --tp 1; or --system"),
                     Not(HasSubstr("the model,"))));
   EXPECT_FALSE(Files().contains("out"));
-}
-
-TEST_F(MeasuredRunTest, FactsOfTheFileAreOptionsThatNeedNotBeGiven) {
-  Write("facts.json",
-        std::string("{") + testing::kMeasuredLists + R"(, "start_times": [0, 0.005, 0.2, 0.3],
-          "model_id": "meta-llama/Llama-3.1-8B", "vllm_version": "0.15.1", "gpu": "h100",
-          "tp": "1", "num_gpu_blocks": "20000", "max_num_batched_tokens": "4096"})");
-  const CommandOutcome outcome = Validate("facts.json", {});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const std::string report = ReadText(scratch_.File("out/report.md"));
-  EXPECT_THAT(report,
-              AllOf(HasSubstr("--model meta-llama/Llama-3.1-8B (model_id)"),
-                    HasSubstr("20000 KV blocks (num_gpu_blocks)"), HasSubstr("tokens a step: 4096"),
-                    HasSubstr("known KV blocks, half the token budget (2048), "),
-                    HasSubstr("| an older server (vLLM 0.8.5) | TTFT mean |")));
-}
-
-TEST_F(MeasuredRunTest, FactsMeanWhatTheOptionsOfTheirNameMean) {
-  Write("sglang.json",
-        testing::SglangTotals(
-            R"("page_size":16,"speculative_algorithm":"EAGLE","log_level":"debug","new_key":3)"));
-  const CommandOutcome outcome = Validate("sglang.json", {"--hardware", "h100"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(ReadText(scratch_.File("out/report.md")),
-              AllOf(HasSubstr("--page-size 16 (server_info.page_size)"),
-                    HasSubstr("said of the server, not simulated: "),
-                    HasSubstr("accept_length 2.85 (tokens of a step with drafts)"),
-                    HasSubstr("the server verified drafts, and the simulation does not: "),
-                    HasSubstr("speculative_algorithm EAGLE (drafts)"), HasSubstr("log_level debug"),
-                    HasSubstr("new_key 3")));
-  Write("sglang.json", testing::SglangTotals(R"("dp_size":8,"enable_dp_attention":true)"));
-  const CommandOutcome refused = Validate("sglang.json", {"--hardware", "h100"});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_TRUE(refused.wrote_one_line()) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("server_info.enable_dp_attention: makes another deployment "
-                                     "(data parallelism of attention)"));
 }
 
 TEST_F(MeasuredRunTest, RefusesWhatContradictsTheFileInOneLine) {
