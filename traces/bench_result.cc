@@ -183,7 +183,9 @@ void ReadFacts(const Json& document, bool sglang, BenchmarkRun& run) {
   const auto info = document.find("server_info");
   if (info == document.end() || !info->is_object()) return;
   for (const auto& [key, value] : info->items()) {
-    if (key != "version") AddFact(key, value, "server_info." + key, run);
+    if (key == "version") continue;
+    // SGLang's --device is a kind of device, "cuda", and not the name of one.
+    AddFact(key == "device" ? "device_kind" : key, value, "server_info." + key, run);
   }
   const auto version = info->find("version");
   if (version != info->end() && version->is_string()) {

@@ -73,7 +73,7 @@ void AddFact(std::string_view key, const nlohmann::json& value, const std::strin
   if (other == run.facts.end()) {
     run.facts.push_back({std::move(option), std::move(text), origin});
   } else if (!EqualsIgnoringCase(other->value, text)) {
-    run.notes.push_back(fmt::format("{} is {}, but {} is {}, which is taken", origin,
+    run.notes.push_back(fmt::format("{} is {}, but {} is {}: the latter is taken", origin,
                                     Printable(text), other->origin, Printable(other->value)));
   }
 }

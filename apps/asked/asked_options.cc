@@ -124,10 +124,7 @@ void AddServerFlag(CommandParser command, const std::string& name, SettingValue 
   };
   const char* const group = help.empty() ? kHidden : "Flags of the server";
   if (value == SettingValue::kSwitch) {
-    command
-        .AddFlag(
-            name, [take] { take(""); }, help)
-        .Group(group);
+    command.AddRepeatable(name, "true|false", take, help).ValueOptional().Group(group);
   } else if (value == SettingValue::kList) {
     command.AddList(name, "VALUE", take, help).Group(group);
   } else {

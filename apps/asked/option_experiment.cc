@@ -211,8 +211,11 @@ void FieldWriter::WriteParallelism() {
     Set("system.pipeline_parallel", std::to_string(values_.CountOf(*stages)));
   }
   if (const GivenOption* const copies = values_.FindParallelism(Setting::kReplicas)) {
+    // Ranks of data parallelism of vLLM divide the experts. Those of SGLang are whole copies.
     const bool is_mixture = MostExperts(ReadNamedShape(model_, true)) > 0;
-    if (is_mixture && copies->name.starts_with("--d") && values_.CountOf(*copies) > 1) {
+    const bool is_own = copies->name == "--replicas" || copies->name == "--num-instances";
+    const bool shares = FindServer(server_)->server->family == "vllm" && !is_own;
+    if (is_mixture && shares && values_.CountOf(*copies) > 1) {
       values_.Refuse(copies->name,
                      "replicas of a mixture of experts share them, which is not simulated; "
                      "allowed: --replicas N, whole copies");
@@ -436,7 +439,9 @@ void FieldWriter::WriteServerFlag(const GivenOption& flag) {
   if (OptionValues::IsParallelism(SettingOfFlag(flag.name))) return;  // see WriteParallelism()
   if (!setting) RefuseForeignFlag(flag, *listed.server);
   if (setting->row->setting == Setting::kExpertRanks) return WriteExpertRanks(flag);
-  if (setting->row->setting == Setting::kSpeculation && listed.server->family == "vllm") {
+  const bool is_refused = setting->row->effect == SettingEffect::kRefused;
+  if (setting->row->setting == Setting::kSpeculation && is_refused &&
+      listed.server->family == "vllm") {
     return WriteSpeculation(flag);
   }
   const SettingMeaning meaning = MeaningOf(*setting, listed.preset->policy, flag.value);
@@ -485,7 +490,10 @@ void FieldWriter::WriteSpeculation(const GivenOption& flag) {
   }
   // The parts have flags of their own in newer releases.
   constexpr std::pair<std::string_view, std::string_view> kParts[] = {
-      {"method", "--spec-method"}, {"num_speculative_tokens", "--spec-tokens"}};
+      {"method", "--spec-method"},
+      {"num_speculative_tokens", "--spec-tokens"},
+      {"prompt_lookup_max", "--ngram-prompt-lookup-max"},
+      {"prompt_lookup_min", "--ngram-prompt-lookup-min"}};
   for (const auto& [key, value] : object.items()) {
     const auto* const part =
         std::ranges::find(kParts, key, &std::pair<std::string_view, std::string_view>::first);

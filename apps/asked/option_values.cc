@@ -129,10 +129,10 @@ const GivenOption* OptionValues::FindParallelism(Setting setting) const {
                   : setting == Setting::kPipelineParallel ? Ask::kPipeline
                                                           : Ask::kReplicas;
   if (const GivenOption* const own = asked_.Find(ask)) return own;
-  for (const GivenOption& flag : asked_.server_flags) {
-    if (SettingOfFlag(flag.name) == setting) return &flag;
-  }
-  return nullptr;
+  const auto last =
+      std::find_if(asked_.server_flags.rbegin(), asked_.server_flags.rend(),
+                   [&](const GivenOption& flag) { return SettingOfFlag(flag.name) == setting; });
+  return last == asked_.server_flags.rend() ? nullptr : &*last;
 }
 
 Setting SettingOfFlag(std::string_view flag) {

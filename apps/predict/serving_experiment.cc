@@ -217,6 +217,10 @@ void SetServerSettings(const ServingRow& row, const Server& engine, std::string_
       continue;
     }
     if (known == Setting::kWeightFormat && row.Has("weights")) continue;
+    if (said.setting.row->field == "system.model") {  // the column model names it
+      unused.insert(said.where);
+      continue;
+    }
     if (known == Setting::kReplicas && said.text != "1") {
       Refuse(said.where, fmt::format("is {}; copies of the server are not predicted; allowed: 1",
                                      Printable(said.text)));
@@ -232,6 +236,9 @@ void SetServerSettings(const ServingRow& row, const Server& engine, std::string_
       case SettingMeaning::Kind::kNothing:
         break;
       case SettingMeaning::Kind::kSet:
+        if (known == Setting::kSpeculation) {
+          Refuse(said.where, "drafts are not predicted; allowed: without it");
+        }
         list.Set(meaning.field, meaning.value);
         break;
     }

@@ -89,12 +89,22 @@ struct IgnoredFacts {
   std::vector<KnownFact> drafts;
 };
 
+bool SaysNothing(std::string_view value) {
+  return value == "[]" || value == "{}" || EqualsIgnoringCase(value, "none") ||
+         EqualsIgnoringCase(value, "null");
+}
+
 // A fact that is a setting of the server, taken as the option of the same name; `ignored` gets
 // those that are not simulated. Throws InputError (usage) for one that makes another deployment.
 void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedServer& server,
                  AskedOptions& options, std::vector<KnownFact>& facts, IgnoredFacts& ignored) {
-  const std::string text = fmt::format("{} {}", fact.option, fact.value);
+  constexpr std::size_t kShownMax = 60;
+  const bool is_secret = fact.option.find("api_key") != std::string::npos ||
+                         fact.option.ends_with("token") || fact.option.ends_with("password");
+  const std::string text =
+      fmt::format("{} {}", fact.option, is_secret ? "***" : Printable(fact.value, kShownMax));
   const std::optional<FoundSetting> setting = FindSetting(server.server->family, fact.option);
+  if (SaysNothing(fact.value)) return;
   if (!setting) {
     ignored.others.push_back({text, fact.origin});
     return;
@@ -107,7 +117,8 @@ void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedSe
   if (given || meaning.kind == SettingMeaning::Kind::kNothing) return;
   // Drafts change the times that are compared, and the report says so.
   const bool drafts = setting->row->setting == Setting::kSpeculation;
-  if (meaning.kind == SettingMeaning::Kind::kRefused && !drafts) {
+  const bool is_wrong = meaning.kind == SettingMeaning::Kind::kWrong;
+  if ((is_wrong || meaning.kind == SettingMeaning::Kind::kRefused) && !drafts) {
     throw InputError(InputError::Kind::kUsage, fmt::format("{}: {}", run.name, fact.origin),
                      meaning.what);
   }
@@ -117,8 +128,12 @@ void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedSe
         .push_back({why.empty() ? text : fmt::format("{} ({})", text, why), fact.origin});
     return;
   }
+  const bool is_size = setting->row->field == "system.memory.kv_bytes_override" ||
+                       setting->row->field == "system.memory.blocks_override";
+  const auto& all = run.facts;
+  if (is_size && std::ranges::find(all, kFactKvBlocks, &ServerFact::option) != all.end()) return;
   options.server_flags.push_back({fact.option, fact.value});
-  facts.push_back({fmt::format("{} {}", setting->row->flag, fact.value), fact.origin});
+  facts.push_back({fmt::format("{} {}", setting->row->flag, Printable(fact.value)), fact.origin});
 }
 
 void TakeSettings(const BenchmarkRun& run, AskedOptions& options, std::vector<KnownFact>& facts,
@@ -200,7 +215,7 @@ std::optional<std::pair<std::string, std::string>> FieldOfFact(const ServerFact&
   const std::optional<ListedServer> listed = FindServer(server);
   if (!listed) return std::nullopt;
   const auto setting = FindSetting(listed->server->family, fact.option);
-  if (!setting) return std::nullopt;
+  if (!setting || setting->row->setting == Setting::kExpertRanks) return std::nullopt;
   SettingMeaning meaning = MeaningOf(*setting, listed->preset->policy, fact.value);
   if (meaning.kind != SettingMeaning::Kind::kSet) return std::nullopt;
   return std::pair(std::move(meaning.field), std::move(meaning.value));

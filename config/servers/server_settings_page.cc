@@ -24,7 +24,9 @@ in a file that `validate --measured` reads. Capitals, dashes and underscores of 
 - **Refused**: it makes another deployment. With the values that are named it changes nothing.
 - **Not simulated**: the answer names it.
 
-Whole numbers may end in k, m or g (thousands) and K, M or G (1,024s), as vLLM takes them.
+Whole numbers may end in k, m or g (thousands) and K, M or G (1,024s), as vLLM takes them. `run`
+reads the method and the number of drafts from `--speculative-config`; tables and measured files do
+not.
 )";
 
 // "`auto`: nothing, `fp8_e4m3`: fp8"
@@ -49,8 +51,9 @@ std::string NamesText(const ServerSetting& setting) {
 }
 
 std::string SettingsText(const Server& server) {
-  std::string simulated = "\n| setting | field | values of their own |\n|---|---|---|\n";
-  std::string refused = "\n| setting | what it makes | changes nothing |\n|---|---|---|\n";
+  std::string simulated = "\n| setting | field | words, and what they set |\n|---|---|---|\n";
+  std::string refused =
+      "\n| setting | what it makes | values that change nothing |\n|---|---|---|\n";
   std::vector<std::string> ignored;
   for (const ServerSetting& setting : SettingsOf(server.family)) {
     if (setting.effect == SettingEffect::kField) {

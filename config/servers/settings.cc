@@ -192,6 +192,21 @@ std::string AllowedWords(const ServerSetting& setting, const EnumDescriptor* wor
   return fmt::format("{}", fmt::join(allowed, ", "));
 }
 
+// As Python writes what was not set.
+bool IsNone(std::string_view text) {
+  return EqualsIgnoringCase(text, "none") || EqualsIgnoringCase(text, "null");
+}
+
+// "1, or " for a refused setting with values that change nothing.
+std::string AllowedValues(const ServerSetting& setting) {
+  std::string allowed;
+  for (const auto& [word, value] : setting.words) {
+    if (IsNone(word) || setting.value == SettingValue::kSwitch) continue;
+    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", word);
+  }
+  return allowed.empty() ? "" : allowed + ", or ";
+}
+
 SettingMeaning Wrong(std::string_view text, std::string_view allowed) {
   return {Kind::kWrong, {}, {}, fmt::format("is {}; allowed: {}", Printable(text), allowed)};
 }
@@ -251,9 +266,16 @@ SettingMeaning MeaningOfList(std::string field, std::string_view text) {
   return {Kind::kSet, std::move(field), std::to_string(largest), {}};
 }
 
+// Numbers are equal as numbers: 0.0 is 0.
 const std::string* FindWord(const ServerSetting& setting, std::string_view text) {
+  const bool is_number = setting.value == SettingValue::kCount ||
+                         setting.value == SettingValue::kShare ||
+                         setting.value == SettingValue::kNumber;
+  const auto number = is_number ? NumberFrom<double>(text) : std::nullopt;
   for (const auto& [word, value] : setting.words) {
-    if (word == "*" || EqualsIgnoringCase(word, text)) return &value;
+    const bool is_equal = EqualsIgnoringCase(word, text) ||
+                          (number && number == NumberFrom<double>(std::string_view(word)));
+    if (word == "*" || is_equal) return &value;
   }
   return nullptr;
 }
@@ -297,12 +319,10 @@ std::string FieldOf(const ServerSetting& setting, std::string_view policy) {
   std::string field = setting.field;
   if (field.starts_with(kPolicyField)) {
     field.replace(0, kPolicyField.size(), fmt::format("policy.{}.", policy));
-    return FindField(field) == nullptr ? "" : field;
   }
-  if (field.starts_with("policy.") && !field.starts_with(fmt::format("policy.{}.", policy))) {
-    return "";
-  }
-  return field;
+  const bool is_foreign =
+      field.starts_with("policy.") && !field.starts_with(fmt::format("policy.{}.", policy));
+  return is_foreign || FindField(field) == nullptr ? "" : field;
 }
 
 SettingMeaning MeaningOf(const FoundSetting& named, std::string_view policy,
@@ -310,24 +330,23 @@ SettingMeaning MeaningOf(const FoundSetting& named, std::string_view policy,
   const ServerSetting& setting = *named.row;
   const auto on = setting.value == SettingValue::kSwitch ? SwitchFrom(text) : std::nullopt;
   std::string value(text);
-  if (setting.value == SettingValue::kSwitch) {
-    if (!on) return Wrong(text, "true, false");
-    value = *on != named.negated ? "true" : "false";
-  }
+  if (on) value = *on != named.negated ? "true" : "false";
   const std::string* const word = FindWord(setting, value);
-  if (word != nullptr && word->empty()) return {Kind::kNothing, {}, {}, {}};
+  const bool is_unset = word == nullptr && setting.value != SettingValue::kWord && IsNone(text);
+  if (is_unset || (word != nullptr && word->empty())) return {Kind::kNothing, {}, {}, {}};
   if (setting.effect == SettingEffect::kIgnored) return {Kind::kIgnored, {}, {}, {}};
   if (setting.effect == SettingEffect::kRefused) {
     return {
         Kind::kRefused,
         {},
         {},
-        fmt::format("makes another deployment ({}), which is not simulated; allowed: without it",
-                    setting.why)};
+        fmt::format("makes another deployment ({}), which is not simulated; allowed: {}without it",
+                    setting.why, AllowedValues(setting))};
   }
   std::string field = FieldOf(setting, policy);
   if (field.empty()) return {Kind::kIgnored, {}, {}, {}};
   if (word != nullptr) return {Kind::kSet, std::move(field), *word, {}};
+  if (setting.value == SettingValue::kSwitch && !on) return Wrong(text, "true, false");
   switch (setting.value) {
     case SettingValue::kSwitch:
       return {Kind::kSet, std::move(field), value, {}};

@@ -2,17 +2,17 @@
 // the simulation does with it. One row of settings/NAME.csv each.
 //
 // Columns of those files:
-//   flag     as its server takes it: --max-num-seqs, or a key of a file, scheduler_config.policy
-//   names    further names, separated by |: of flags with dashes, of keys, facts and columns
-//   without value    switch, count, share, number, word (of the field's enumeration, or of
-//   `words`), text
-//            (of `words` alone) or list (of counts, of which the largest is taken)
-//   effect   the field of an experiment that it sets; policy.* is the policy of the server. Or:
-//            refused (it makes another deployment), ignored (not simulated)
-//   words    values with a meaning of their own, separated by |: "8k=" sets nothing, "lpm=LPM" sets
-//            LPM, "*=any" stands for all others. Values that a refused setting takes say nothing
-//   setting  the word of a setting that the program itself knows (Setting)
-//   why      what it is: the subject of a refusal
+// - flag: as its server takes it, --max-num-seqs, or a key of a file, scheduler_config.policy.
+// - names: further names, separated by |; of flags with dashes, of keys, facts and columns without.
+// - value: switch, count, share, number, word (of the field's enumeration, or of `words`), text (of
+//   `words` alone) or list (of counts, of which the largest is taken).
+// - effect: the field of an experiment that it sets; policy.* is the policy of the server. Or:
+//   refused (it makes another deployment), ignored (it is not simulated).
+// - words: values with a meaning of their own, separated by |. "auto=" sets nothing, "lpm=LPM" sets
+//   LPM, "*=any" stands for all others. Of settings without a field: the values that change
+//   nothing.
+// - setting: the word of a setting that the program itself knows (Setting).
+// - why: what it is, the subject of a refusal.
 #pragma once
 
 #include <cstdint>

@@ -14,6 +14,7 @@ namespace {
 using ::testing::AllOf;
 using testing::CommandOutcome;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class MeasuredFactsTest : public testing::ExperimentFolderTest {
  protected:
@@ -48,15 +49,14 @@ TEST_F(MeasuredFactsTest, ContradictionsAreSaid) {
   const CommandOutcome outcome = Validate("facts.json", {"--max-num-seqs", "32"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("tp is 1, but tensor_parallel_size is 2, which is taken"),
+              AllOf(HasSubstr("tp is 1, but tensor_parallel_size is 2: the latter is taken"),
                     HasSubstr("max_num_seqs says 64, but policy.vllm_v1.max_num_seqs is 32, which "
                               "is simulated")));
 }
 
 TEST_F(MeasuredFactsTest, FactsMeanWhatTheOptionsOfTheirNameMean) {
-  Write("sglang.json",
-        testing::SglangTotals(
-            R"("page_size":16,"speculative_algorithm":"EAGLE","log_level":"debug","new_key":3)"));
+  Write("sglang.json", testing::SglangTotals(R"("page_size":16,"speculative_algorithm":"EAGLE",
+"log_level":"debug","new_key":3,"device":"cuda","disaggregation_mode":"null","api_key":"sk-1")"));
   const CommandOutcome outcome = Validate("sglang.json", {"--hardware", "h100"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(ReadText(scratch_.File("out/report.md")),
@@ -65,7 +65,8 @@ TEST_F(MeasuredFactsTest, FactsMeanWhatTheOptionsOfTheirNameMean) {
                     HasSubstr("accept_length 2.85 (tokens of a step with drafts)"),
                     HasSubstr("the server verified drafts, and the simulation does not: "),
                     HasSubstr("speculative_algorithm EAGLE (drafts)"), HasSubstr("log_level debug"),
-                    HasSubstr("new_key 3")));
+                    HasSubstr("new_key 3"), HasSubstr("api_key ***"),
+                    Not(HasSubstr("disaggregation_mode"))));
   Write("sglang.json", testing::SglangTotals(R"("dp_size":8,"enable_dp_attention":true)"));
   const CommandOutcome refused = Validate("sglang.json", {"--hardware", "h100"});
   EXPECT_EQ(refused.exit_code, 2);

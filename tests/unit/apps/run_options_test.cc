@@ -187,7 +187,8 @@ TEST_F(RunOptionsTest, FlagsTakeTheValuesOfTheServer) {
             HasSubstr("policy: priority  # option\n"),
             HasSubstr("blocks_override: 1000  # option\n"),
             HasSubstr("captures_graphs: false  # option\n")));
-  EXPECT_EQ(Resolved(Together(kLoaded, {"--max-model-len", "auto", "--dtype", "bfloat16"})),
+  EXPECT_EQ(Resolved(Together(kLoaded, {"--max-model-len", "auto", "--dtype", "bfloat16",
+                                        "--enforce-eager=false"})),
             Resolved(kLoaded));
   EXPECT_THAT(Resolved({"--model", "llama-3.1-8b", "--hardware", "h100", "--backend", "sglang",
                         "--rate", "2", "--chunked-prefill-size", "-1", "--page-size", "16",
@@ -346,6 +347,9 @@ INSTANTIATE_TEST_SUITE_P(
                    {"--model", "mixtral-8x7b", "--hardware", "h100", "--backend", "sglang",
                     "--rate", "10", "--tp-size", "4", "--ep-size", "2"},
                    "--ep-size: is 2; allowed: 1, or all of the 4 ranks"},
+        BadOptions{"AMethodThatIsNotSimulated",
+                   Together(kServed, {"--rate", "10", "--spec-method", "suffix"}),
+                   "--spec-method: is suffix; allowed: ngram, eagle, eagle3, draft_model, "},
         BadOptions{"DraftsWithoutAMethod",
                    Together(kServed, {"--rate", "10", "--speculative-config", "{}"}),
                    "--speculative-config: is {}; allowed: an object of JSON with method and "

@@ -126,6 +126,7 @@ TEST(ServerSettingsTest, ASwitchIsOnWithoutAValueAndOffUnderItsOppositeName) {
             "policy.vllm_v1.async_scheduling=false");
   EXPECT_EQ(Change("sglang", "sglang", "--disable-radix-cache", ""),
             "policy.sglang.radix_cache=false");
+  EXPECT_EQ(Meaning("sglang", "sglang", "disable_decode_cuda_graph", "false").kind, Kind::kNothing);
   EXPECT_THAT(Change("sglang", "sglang", "disable_radix_cache", "maybe"),
               HasSubstr("allowed: true, false"));
 }
