@@ -104,6 +104,12 @@ void ForEachWord(std::string_view words, Take take) {
   }
 }
 
+bool IsNamed(const Row& row, std::string_view name) {
+  bool is_named = false;
+  ForEachWord(row.names, [&](const std::string& known) { is_named |= known == name; });
+  return is_named;
+}
+
 void AddRow(CommandParser command, const Row& row, std::string_view taken, AskedOptions& asked) {
   const char* group = row.help != nullptr ? kShown : kHidden;
   ForEachWord(row.names, [&](const std::string& name) {
@@ -118,7 +124,6 @@ void AddRow(CommandParser command, const Row& row, std::string_view taken, Asked
 
 void AddServerFlag(CommandParser command, const std::string& name, SettingValue value,
                    const std::string& help, AskedOptions& asked) {
-  if (command.Has(name)) return;
   const auto take = [&asked, name](const std::string& text) {
     asked.server_flags.push_back({name, text});
   };
@@ -130,6 +135,11 @@ void AddServerFlag(CommandParser command, const std::string& name, SettingValue 
   } else {
     command.AddRepeatable(name, "VALUE", take, help).Group(group);
   }
+}
+
+// Whether an option of the program has this name, such as --model. Asking the parser takes longer.
+bool IsOwnOption(std::string_view name) {
+  return std::ranges::any_of(kRows, [&](const Row& row) { return IsNamed(row, name); });
 }
 
 // A simulated flag and the titles of the servers that have it.
@@ -147,7 +157,7 @@ void AddSimulatedFlags(CommandParser command, AskedOptions& asked) {
     };
     for (const ServerSetting& setting : SettingsOf(server->family)) {
       if (setting.effect != SettingEffect::kField || !setting.flag.starts_with("--")) continue;
-      add(setting.flag, setting.value);
+      if (!IsOwnOption(setting.flag)) add(setting.flag, setting.value);
       for (const std::string& name : setting.names) {
         if (name.starts_with("--no-")) add(name, setting.value);
       }
@@ -181,6 +191,7 @@ void AddNamedFlags(CommandParser command, const std::vector<std::string>& line,
   for (const std::string& word : line) {
     if (!word.starts_with("--")) continue;
     const std::string name = word.substr(0, word.find('='));
+    if (command.Has(name)) continue;
     if (const auto setting = FindFlag(line, name)) {
       AddServerFlag(command, name, setting->row->value, "", asked);
     }
@@ -258,12 +269,9 @@ GivenOption NamedServer(const AskedOptions& asked) {
 }
 
 std::string_view FieldOfOption(std::string_view name) {
-  for (const Row& row : kRows) {
-    bool is_named = false;
-    ForEachWord(row.names, [&](const std::string& known) { is_named |= known == name; });
-    if (is_named) return row.field;
-  }
-  return {};
+  const auto* const row =
+      std::ranges::find_if(kRows, [&](const Row& known) { return IsNamed(known, name); });
+  return row == std::end(kRows) ? std::string_view() : row->field;
 }
 
 }  // namespace twin::apps
