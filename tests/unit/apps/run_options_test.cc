@@ -347,9 +347,6 @@ INSTANTIATE_TEST_SUITE_P(
                    {"--model", "mixtral-8x7b", "--hardware", "h100", "--backend", "sglang",
                     "--rate", "10", "--tp-size", "4", "--ep-size", "2"},
                    "--ep-size: is 2; allowed: 1, or all of the 4 ranks"},
-        BadOptions{"AMethodThatIsNotSimulated",
-                   Together(kServed, {"--rate", "10", "--spec-method", "suffix"}),
-                   "--spec-method: is suffix; allowed: ngram, eagle, eagle3, draft_model, "},
         BadOptions{"DraftsWithoutAMethod",
                    Together(kServed, {"--rate", "10", "--speculative-config", "{}"}),
                    "--speculative-config: is {}; allowed: an object of JSON with method and "

@@ -141,6 +141,9 @@ TEST(ServerSettingsTest, FormatsAndKernelsHaveTheServersWords) {
             "cost.profile.experts_kernel=deepgemm");
   EXPECT_EQ(Change("sglang", "sglang", "moe_runner_backend", "flashinfer_mxfp4"),
             "cost.profile.experts_kernel=any");
+  EXPECT_EQ(Change("vllm", "vllm_v1", "--spec-method", "deepseek_mtp"), "speculation.method=mtp");
+  EXPECT_THAT(Change("vllm", "vllm_v1", "--spec-method", "suffix"),
+              HasSubstr("is suffix; allowed: ngram, eagle, "));
   EXPECT_EQ(Change("vllm", "vllm_v1", "cuda_graph_sizes", "[1, 2, 512]"),
             "cost.profile.captured_size_max=512");
 }
