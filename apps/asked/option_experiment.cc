@@ -405,9 +405,7 @@ void FieldWriter::WriteServerFlags() {
   for (const GivenOption& flag : asked_.server_flags) WriteServerFlag(flag);
   const GivenOption* const limit = Find(Ask::kSequences);
   if (limit == nullptr) return;
-  const ListedServer listed = *FindServer(server_);
-  const ServerSetting* const setting = FindSetting(listed.server->family, Setting::kMaxNumSeqs);
-  const std::string field = setting == nullptr ? "" : FieldOf(*setting, listed.preset->policy);
+  const std::string field = FieldOfServer(server_, Setting::kMaxNumSeqs);
   if (field.empty()) {
     values_.Refuse(limit->name, fmt::format("{} has no limit of sequences; allowed: without it",
                                             ServerTitle(server_, "")));

@@ -163,8 +163,8 @@ class ChangeList {
   std::vector<std::string> changes_;
 };
 
-void SetSystem(const ServingRow& row, const Server& engine, ChangeList& list) {
-  list.SetName("system.server", NearestServer(engine, row.Text("version")));
+void SetSystem(const ServingRow& row, const std::string& server, ChangeList& list) {
+  list.SetName("system.server", server);
   list.SetName("system.model", ModelOf(row));
   list.SetName("system.hardware", row.Text("device"));
   list.Set("system.tensor_parallel", std::to_string(row.RequiredCount("tp")));
@@ -246,20 +246,18 @@ void SetServerSettings(const ServingRow& row, const Server& engine, std::string_
 }
 
 // The row with the columns that its flags describe: --tensor-parallel-size is tp.
-ServingRow RowWithFlags(const ServingRow& row) {
+ServingRow RowWithFlags(const ServingRow& row, const Server& engine, std::string_view policy) {
   constexpr std::pair<Setting, std::string_view> kColumns[] = {{Setting::kTensorParallel, "tp"},
                                                                {Setting::kPipelineParallel, "pp"},
                                                                {Setting::kExpertRanks, "ep"},
                                                                {Setting::kKvFormat, "kv"},
                                                                {Setting::kMaxModelLen, "max_len"}};
-  const Server& engine = EngineOf(row);
   ServingRow told = row;
   for (const auto& [flag, text] : row.Flags()) {
     const std::optional<FoundSetting> setting = FindSetting(engine.family, flag);
     if (!setting) continue;
     for (const auto& [known, column] : kColumns) {
       if (setting->row->setting != known) continue;
-      const std::string policy(FindServerPolicy(NearestServer(engine, row.Text("version"))));
       const SettingMeaning meaning = MeaningOf(*setting, policy, text);
       if (meaning.kind == SettingMeaning::Kind::kWrong) Refuse(flag, meaning.what);
       if (meaning.kind == SettingMeaning::Kind::kSet) told.Set(column, meaning.value);
@@ -326,17 +324,18 @@ void SetLoad(const ServingRow& row, std::int64_t context, ServingExperiment& mad
 
 ServingExperiment ExperimentOfRow(const ServingRow& asked, std::uint64_t seed,
                                   std::span<const std::string> changes) {
-  const ServingRow row = RowWithFlags(asked);
+  const Server& engine = EngineOf(asked);
+  const std::string server = NearestServer(engine, asked.Text("version"));
+  const std::string_view policy = FindServerPolicy(server);
+  const ServingRow row = RowWithFlags(asked, engine, policy);
   RequireSimulated(row);
   ServingExperiment made;
   made.devices = DevicesOf(row);
-  const Server& engine = EngineOf(row);
   ChangeList list;
   list.SetName("name", row.Text("id"));
   list.Set("seed", std::to_string(seed));
-  SetSystem(row, engine, list);
+  SetSystem(row, server, list);
   const std::int64_t context = SetContext(row, list);
-  const std::string policy(FindServerPolicy(NearestServer(engine, row.Text("version"))));
   SetServerSettings(row, engine, policy, made.unused, list);
   SetObservedSlots(row, list);
   SetLoad(row, context, made, list);

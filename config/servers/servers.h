@@ -53,7 +53,7 @@ std::string_view FindServerPolicy(std::string_view server);
 // of no server, and if the server has no such setting.
 std::string FieldOfPolicy(std::string_view policy, Setting setting);
 
-// Likewise, of a listed server; empty for other names.
+// The field that a setting sets with the policy of a listed server; empty for other names.
 std::string FieldOfServer(std::string_view server, Setting setting);
 
 // The release of vLLM V1 by whose rules a server decides here. `compared`: the decisions of the

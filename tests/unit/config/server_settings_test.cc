@@ -1,4 +1,4 @@
-// What flags of servers, keys of their files and columns of tables mean.
+// The meaning of flags of servers, of keys of their files and of columns of tables.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
