@@ -33,6 +33,13 @@ class Products {
   double each_ = 1;
 };
 
+// The gate of the attention's output. A full gate of plain heads is made with the queries.
+double GateLaunches(const LayerSpec& layer, const Products& attention) {
+  if (layer.output_gate == OutputGate::kNone) return 0;
+  const bool is_joined = layer.output_gate == OutputGate::kFull && !layer.latent;
+  return (is_joined ? 0 : attention(1)) + 1;
+}
+
 double AttentionLaunches(const ModelSpec& model, const LayerSpec& layer) {
   const Products attention(model, model.formats.attention);
   if (layer.recurrent) {
@@ -52,15 +59,15 @@ double AttentionLaunches(const ModelSpec& model, const LayerSpec& layer) {
   if (layer.latent) {
     const bool ranked = layer.latent->query_rank > 0;
     const double index = layer.latent->owns_index() ? attention(2) + kIndexKernels : 0;
-    return attention(ranked ? 4 : 3) + kLatentKernels + index;
+    return attention(ranked ? 4 : 3) + kLatentKernels + index + GateLaunches(layer, attention);
   }
   if (layer.query_heads == 0) return 0;
   const double norms = layer.qk_norm || layer.full_qk_norm ? 2 : 0;
-  const double gate = layer.output_gate == OutputGate::kFull ? 1 : 0;
   const double index = layer.block_index ? attention(1) + kIndexKernels : 0;
   // A product more, and the norm before it.
   const double factors = layer.query_rank > 0 ? attention(1) + 1 : 0;
-  return attention(2) + kAttentionKernels + norms + gate + index + factors;
+  return attention(2) + kAttentionKernels + norms + GateLaunches(layer, attention) + index +
+         factors;
 }
 
 double MlpLaunches(const ModelSpec& model, const LayerSpec& layer) {

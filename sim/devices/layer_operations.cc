@@ -169,7 +169,8 @@ class LayerProducts {
     const std::int64_t heads = layer_.query_heads / tensor_;
     const std::int64_t kv_heads = KvHeadsPerRank(layer_, context_.parallelism);
     const std::int64_t query = heads * layer_.head_dim;
-    const std::int64_t kv = kv_heads * (layer_.head_dim + layer_.value_width());
+    const std::int64_t value = layer_.keys_are_values ? 0 : layer_.value_width();
+    const std::int64_t kv = kv_heads * (layer_.head_dim + value);
     const std::int64_t gates = layer_.output_gate == OutputGate::kFull ? query : 0;
     if (layer_.query_rank > 0) {
       Add(layer_.query_rank + kv, context_.model.hidden);
@@ -177,6 +178,7 @@ class LayerProducts {
     } else {
       Add(query + gates + kv, context_.model.hidden);
     }
+    if (layer_.output_gate == OutputGate::kHead) Add(heads, context_.model.hidden);
     Add(context_.model.hidden, heads * layer_.value_width());
     if (!layer_.block_index) return;
     Add(std::int64_t{layer_.block_index->dim} * (layer_.block_index->heads + 1),
@@ -199,6 +201,7 @@ class LayerProducts {
       Add(latent.index_dim + latent.index_heads, hidden);
     }
     if (layer_.output_gate == OutputGate::kFull) Add(heads * latent.value_dim, hidden);
+    if (layer_.output_gate == OutputGate::kHead) Add(heads, hidden);
     Add(hidden, heads * latent.value_dim);
   }
 
