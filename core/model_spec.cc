@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
-#include "core/layer_count.h"
+#include "core/layer_work.h"
 
 namespace twin {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/layer_work.h"
 #include "exec/model/layer_list.h"
 
 namespace twin::exec {
@@ -9,14 +10,6 @@ namespace {
 
 // Counts the stored rows, without the padding to whole panels.
 std::int64_t Elements(const kernels::WeightView& view) { return view.rows * view.columns; }
-
-// Operations for one query and one key it sees. Latent attention multiplies compressed vectors.
-std::int64_t PairFlops(const LayerSpec& layer) {
-  const std::int64_t width = layer.latent
-                                 ? 2 * std::int64_t{layer.latent->kv_rank} + layer.latent->rope_dim
-                                 : 2 * std::int64_t{layer.head_dim};
-  return 2 * layer.query_heads * width;
-}
 
 }  // namespace
 
@@ -78,7 +71,7 @@ ModelWork WorkOf(const ModelSpec& model, const ModelWeights& weights, DType kv_d
       work.experts = layer.moe.experts;
       work.experts_per_token = layer.moe.experts_per_token;
     }
-    work.flops_per_pair += PairFlops(layer);
+    work.flops_per_pair += PairFlopsOf(layer).decodes;
   }
   work.kv_bytes_per_token = CacheShapeOf(model, kv_dtype, 1, 1).BlockBytes();
   return work;

@@ -7,7 +7,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
-#include "core/layer_count.h"
+#include "core/layer_work.h"
 
 namespace twin::sim {
 namespace {
@@ -49,13 +49,6 @@ ModelSpec ReaderOf(const ModelSpec& model, const LayerSpec& layer) {
   reader.chunk = reader.query_rank = reader.linears = 0;
   reader.is_mtp_module = false;
   return reader;
-}
-
-// Flops of a query, a key and its value, of all heads.
-double FlopsPerPair(const LayerSpec& layer) {
-  const double width = layer.latent ? 2.0 * layer.latent->kv_rank + layer.latent->rope_dim
-                                    : static_cast<double>(layer.head_dim) + layer.value_width();
-  return 2 * layer.query_heads * width;
 }
 
 // Flops per second of a device in the format that it moves weights in.
@@ -123,7 +116,7 @@ DataflowStage::Kind DataflowStage::KindOf(const ModelSpec& model, const LayerGro
     const auto bytes =
         static_cast<double>(KvBytesPerTokenAndLayer(model, layer, {}) + IndexBytesPerToken(layer));
     kind.key_s = rates.Uneven(kv_heads) * bytes / rates.bytes_per_s;
-    kind.pair_s = queries * FlopsPerPair(layer) / rates.flops_per_s;
+    kind.pair_s = queries * static_cast<double>(PairFlopsOf(layer).decodes) / rates.flops_per_s;
   }
   return kind;
 }

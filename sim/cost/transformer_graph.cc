@@ -3,6 +3,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "core/layer_work.h"
 
 namespace twin::sim {
 namespace {
@@ -150,18 +153,14 @@ class StageBuilder {
         config_(config),
         make_(model, hardware),
         layers_(StageLayers(model, parallelism, stage)),
+        products_(LayerProducts(model, model, parallelism)),
         query_width_(std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim),
         kv_width_(std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim) {}
 
   OperationGraph Build() && {
     if (stage_ == 0) AddEmbedding();
     if (model_.query_heads > 0) AddAttention();
-    if (model_.moe.experts > 0) {
-      AddExperts();
-    } else if (model_.intermediate > 0) {
-      AddMlp(model_.intermediate, "");
-    }
-    if (model_.has_mlp()) AddAllReduce("mlp_all_reduce", layers_);
+    if (model_.has_mlp()) AddMlp();
     if (stage_ == parallelism_.pipeline - 1) {
       AddHead();
     } else {
@@ -231,8 +230,11 @@ class StageBuilder {
     const auto key_bytes =
         static_cast<double>(KvBytesPerTokenAndLayer(model_, model_, parallelism_));
     AddNorm("attention_norm");
-    Append(make_.Gemm("qkv_projection", {.k = model_.hidden, .n = query_width_ + 2 * kv_width_}),
-           layers_);
+    for (const LayerProduct& product : products_) {
+      if (product.part == LayerPart::kAttention && product.role != ProductRole::kOutput) {
+        AddProduct(product);
+      }
+    }
     // Reads queries, keys and values; writes queries back, keys and values to the cache.
     const double moved = (2 * query + kv) * make_.activation_bytes() + key_bytes;
     Append(make_.Elementwise("rotary_and_cache_write", Feature::kTokens, moved, 6 * (query + kv)),
@@ -242,41 +244,75 @@ class StageBuilder {
     if (config_.overlaps_attention) tail_ = before;
     Append(make_.DecodeAttention(query, key_bytes), layers_);
     if (config_.overlaps_attention) second_tail_ = prefill;
-    Append(make_.Gemm("output_projection", {.k = query_width_, .n = model_.hidden}), layers_);
+    for (const LayerProduct& product : products_) {
+      if (product.part == LayerPart::kAttention && product.role == ProductRole::kOutput) {
+        AddProduct(product);
+      }
+    }
     AddAllReduce("attention_all_reduce", layers_);
     AddNorm("mlp_norm");
   }
 
-  void AddMlp(std::int64_t width, const std::string& prefix) {
-    const std::int64_t share = width / parallelism_.tensor;
-    const std::int64_t inputs = model_.gated_mlp ? 2 : 1;
-    Append(make_.Gemm(prefix + (model_.gated_mlp ? "gate_up_projection" : "up_projection"),
-                      {.k = model_.hidden, .n = inputs * share}),
-           layers_);
-    AddActivation(prefix + "activation", share);
-    Append(make_.Gemm(prefix + "down_projection", {.k = share, .n = model_.hidden}), layers_);
+  void AddMlp() {
+    for (const LayerProduct& product : products_) {
+      if (product.part == LayerPart::kAttention) continue;
+      AddProduct(product);
+      if (product.role == ProductRole::kGateUp) AddActivation(product);
+    }
+    AddAllReduce("mlp_all_reduce", layers_);
   }
 
-  void AddActivation(std::string name, std::int64_t width_per_token) {
+  void AddProduct(const LayerProduct& product) {
+    const std::string name = PrefixOf(product) + NameOf(product.role);
+    if (product.part == LayerPart::kExperts) {
+      Append(make_.ExpertGemm(name, product.inputs, product.outputs, model_.moe.experts_per_token),
+             layers_);
+    } else {
+      Append(make_.Gemm(name, {.k = product.inputs, .n = product.outputs}), layers_);
+    }
+  }
+
+  // Behind the gate and up projections `product`.
+  void AddActivation(const LayerProduct& product) {
+    const std::int64_t width = product.outputs / (model_.gated_mlp ? 2 : 1);
+    const bool is_routed = product.part == LayerPart::kExperts;
+    const auto per_token =
+        static_cast<double>(is_routed ? width * model_.moe.experts_per_token : width);
     const double moved = model_.gated_mlp ? 3 : 2;
-    const auto width = static_cast<double>(width_per_token);
-    Append(make_.Elementwise(std::move(name), Feature::kTokens,
-                             moved * width * make_.activation_bytes(), 5 * width),
+    Append(make_.Elementwise(PrefixOf(product) + "activation", Feature::kTokens,
+                             moved * per_token * make_.activation_bytes(), 5 * per_token),
            layers_);
   }
 
-  void AddExperts() {
-    const MoeSpec& moe = model_.moe;
-    const std::int64_t share = moe.expert_intermediate / parallelism_.tensor;
-    const std::int64_t inputs = model_.gated_mlp ? 2 : 1;
-    Append(make_.Gemm("router", {.k = model_.hidden, .n = moe.experts}), layers_);
-    if (moe.shared_intermediate > 0) AddMlp(moe.shared_intermediate, "shared_");
-    Append(make_.ExpertGemm("expert_gate_up_projection", model_.hidden, inputs * share,
-                            moe.experts_per_token),
-           layers_);
-    AddActivation("expert_activation", share * moe.experts_per_token);
-    Append(make_.ExpertGemm("expert_down_projection", share, model_.hidden, moe.experts_per_token),
-           layers_);
+  static std::string PrefixOf(const LayerProduct& product) {
+    if (product.part == LayerPart::kShared) return "shared_";
+    return product.part == LayerPart::kExperts ? "expert_" : "";
+  }
+
+  [[nodiscard]] const char* NameOf(ProductRole role) const {
+    switch (role) {
+      case ProductRole::kInput:
+        return "qkv_projection";
+      case ProductRole::kLatentHeads:
+        return "latent_projection";
+      case ProductRole::kIndex:
+        return "index_projection";
+      case ProductRole::kGate:
+        return "gate_projection";
+      case ProductRole::kOutput:
+        return "output_projection";
+      case ProductRole::kRouter:
+        return "router";
+      case ProductRole::kResize:
+        return "resize_projection";
+      case ProductRole::kGateUp:
+        return model_.gated_mlp ? "gate_up_projection" : "up_projection";
+      case ProductRole::kDown:
+        return "down_projection";
+      case ProductRole::kLinear:
+        return "linear_projection";
+    }
+    return "";
   }
 
   void AddHead() {
@@ -310,6 +346,7 @@ class StageBuilder {
   const RooflineCostConfig& config_;
   OperationFactory make_;
   std::int64_t layers_;
+  std::vector<LayerProduct> products_;  // of one layer
   std::int64_t query_width_;
   std::int64_t kv_width_;
   OperationGraph graph_;

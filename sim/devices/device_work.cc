@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/dtype.h"
+#include "core/layer_work.h"
 #include "sim/cost/transformer_graph.h"
 
 namespace twin::sim {
@@ -15,9 +16,9 @@ double FlopShare(const HardwareSpec& hardware, DType format) {
   return std::min(1.0, PeakFlops(hardware, DType::kBf16) / PeakFlops(hardware, format));
 }
 
+// Numbers of one expert.
 double ExpertParameters(const ModelSpec& model, const LayerSpec& layer) {
-  const double outer = layer.moe.latent > 0 ? layer.moe.latent : model.hidden;
-  return (layer.gated_mlp ? 3 : 2) * outer * layer.moe.expert_intermediate;
+  return static_cast<double>(CountLayer(model, layer, {}, 1).experts);
 }
 
 // Numbers of a token between attention's products, of all ranks.
@@ -106,8 +107,8 @@ DeviceWorkModel::Kind DeviceWorkModel::KindOf(const ModelSpec& model, const Hard
   alone.mtp_layer.reset();
   SetLayers({{1, layer}}, alone);
   const double others = static_cast<double>(ActiveLayerParameters(alone)) - experts;
-  const DType expert_format = model.formats.experts.value_or(model.weight_dtype);
-  const DType other_format = model.formats.attention.value_or(model.weight_dtype);
+  const DType expert_format = FormatOfPart(model, LayerPart::kExperts);
+  const DType other_format = FormatOfPart(model, LayerPart::kAttention);
   kind.token_flops = 2 * (others * FlopShare(hardware, other_format) +
                           experts * FlopShare(hardware, expert_format));
   kind.activation_bytes = kActivation * (8.0 * ranks.tensor * model.hidden + AttentionWidth(layer) +
@@ -128,12 +129,9 @@ DeviceWorkModel::Kind DeviceWorkModel::KindOf(const ModelSpec& model, const Hard
   kind.entry_bytes =
       ranks.tensor *
       static_cast<double>(KvBytesPerTokenAndLayer(model, layer, ranks) + IndexBytesPerToken(layer));
-  kind.pair_flops = 2.0 * layer.query_heads * (layer.head_dim + layer.value_width());
-  kind.decode_flops = kind.pair_flops;
-  if (layer.latent) {
-    kind.decode_flops =
-        2.0 * layer.query_heads * (2.0 * layer.latent->kv_rank + layer.latent->rope_dim);
-  }
+  const PairFlops flops = PairFlopsOf(layer);
+  kind.pair_flops = static_cast<double>(flops.prompts);
+  kind.decode_flops = static_cast<double>(flops.decodes);
   return kind;
 }
 

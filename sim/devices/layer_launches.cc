@@ -1,6 +1,6 @@
 #include "sim/devices/layer_launches.h"
 
-#include <optional>
+#include "core/layer_work.h"
 
 namespace twin::sim {
 namespace {
@@ -20,75 +20,47 @@ constexpr double kScanKernels = 7;
 // Choice of experts, sorting, distribution of the tokens, activation, weighted sum.
 constexpr double kRoutingKernels = 5;
 
-// Kernels of products whose inputs are in `format`, or in the model's.
-class Products {
- public:
-  Products(const ModelSpec& model, const std::optional<DType>& format) {
-    const DType stored = format.value_or(model.weight_dtype);
-    each_ = stored == DType::kFp8Block || stored == DType::kNvfp4 ? 2 : 1;
-  }
-  [[nodiscard]] double operator()(int count) const { return each_ * count; }
-
- private:
-  double each_ = 1;
-};
-
-// The gate of the attention's output. A full gate of plain heads is made with the queries.
-double GateLaunches(const LayerSpec& layer, const Products& attention) {
-  if (layer.output_gate == OutputGate::kNone) return 0;
-  const bool is_joined = layer.output_gate == OutputGate::kFull && !layer.latent;
-  return (is_joined ? 0 : attention(1)) + 1;
+// A kernel, and one that quantises its inputs where weights have scales of blocks.
+double ProductLaunches(const ModelSpec& model, LayerPart part) {
+  if (part == LayerPart::kRouter) return 1;
+  const DType stored = FormatOfPart(model, part);
+  return stored == DType::kFp8Block || stored == DType::kNvfp4 ? 2 : 1;
 }
 
-double AttentionLaunches(const ModelSpec& model, const LayerSpec& layer) {
-  const Products attention(model, model.formats.attention);
+// Kernels of attention beside its products.
+double AttentionKernels(const LayerSpec& layer) {
   if (layer.recurrent) {
-    const Products products(model, model.formats.recurrent);
-    switch (layer.recurrent->kind) {
-      case RecurrentKind::kGatedDelta:
-        return products(3) + kDeltaRuleKernels;
-      case RecurrentKind::kKimiDelta:
-        return products(6 - (layer.recurrent->full_rank_gate ? 1 : 0) -
-                        (layer.recurrent->full_rank_decay ? 1 : 0)) +
-               kDeltaRuleKernels;
-      case RecurrentKind::kMamba2:
-      case RecurrentKind::kLightning:
-        return products(2) + kScanKernels;
-    }
-  }
-  if (layer.latent) {
-    const bool ranked = layer.latent->query_rank > 0;
-    const double index = layer.latent->owns_index() ? attention(2) + kIndexKernels : 0;
-    return attention(ranked ? 4 : 3) + kLatentKernels + index + GateLaunches(layer, attention);
+    const RecurrentKind kind = layer.recurrent->kind;
+    const bool has_delta_rule =
+        kind == RecurrentKind::kGatedDelta || kind == RecurrentKind::kKimiDelta;
+    return has_delta_rule ? kDeltaRuleKernels : kScanKernels;
   }
   if (layer.query_heads == 0) return 0;
+  const double gate = layer.output_gate == OutputGate::kNone ? 0 : 1;
+  if (layer.latent) return kLatentKernels + (layer.latent->owns_index() ? kIndexKernels : 0) + gate;
   const double norms = layer.qk_norm || layer.full_qk_norm ? 2 : 0;
-  const double index = layer.block_index ? attention(1) + kIndexKernels : 0;
-  // A product more, and the norm before it.
-  const double factors = layer.query_rank > 0 ? attention(1) + 1 : 0;
-  return attention(2) + kAttentionKernels + norms + GateLaunches(layer, attention) + index +
-         factors;
+  const double norm_of_factor = layer.query_rank > 0 ? 1 : 0;
+  return kAttentionKernels + norms + gate + (layer.block_index ? kIndexKernels : 0) +
+         norm_of_factor;
 }
 
-double MlpLaunches(const ModelSpec& model, const LayerSpec& layer) {
+// Kernels of MLP and experts beside their products: an activation for each MLP; the last kernel of
+// a mixture adds the shared experts' output.
+double MlpKernels(const LayerSpec& layer) {
   const MoeSpec& moe = layer.moe;
-  const double dense = Products(model, model.formats.dense)(2) + 1;
-  if (moe.experts == 0) return layer.intermediate > 0 ? dense : 0;
-  constexpr double kRouter = 1;
-  double launches = kRouter + kRoutingKernels + Products(model, model.formats.experts)(2);
-  if (moe.latent > 0) launches += Products(model, model.formats.dense)(2);
-  if (moe.dense_intermediate > 0) launches += dense;
-  // The last one adds the shared experts' output.
-  if (moe.shared_intermediate > 0) launches += Products(model, model.formats.shared)(2) + 2;
-  return launches;
+  if (moe.experts == 0) return layer.intermediate > 0 ? 1 : 0;
+  return kRoutingKernels + (moe.dense_intermediate > 0 ? 1 : 0) +
+         (moe.shared_intermediate > 0 ? 2 : 0);
 }
 
 }  // namespace
 
 double LayerLaunches(const ModelSpec& model, const LayerSpec& layer) {
-  const double linears = Products(model, model.formats.dense)(layer.linears);
-  return layer.norms_per_layer + AttentionLaunches(model, layer) + MlpLaunches(model, layer) +
-         linears;
+  double launches = layer.norms_per_layer + AttentionKernels(layer) + MlpKernels(layer);
+  for (const LayerProduct& product : LayerProducts(model, layer, {})) {
+    launches += ProductLaunches(model, product.part);
+  }
+  return launches;
 }
 
 }  // namespace twin::sim

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/layer_work.h"
+
 namespace twin::sim {
 namespace {
 
@@ -55,7 +57,7 @@ std::optional<ExpertsModel> MeasuredExperts(const LayerContext& context, const L
                           .tp_ranks = whole_experts ? 1 : ranks,
                           .ep_ranks = whole_experts ? ranks : 1};
   // Experts of vLLM with scales of blocks were measured well.
-  const DType stored = model.formats.experts.value_or(model.weight_dtype);
+  const DType stored = FormatOfPart(model, LayerPart::kExperts);
   const bool blocks = stored == DType::kFp8Block || stored == DType::kFp8;
   const GemmFormat format = blocks ? GemmFormat::kFp8Block : FormatOn(context, stored);
   const KernelLibrary library = context.choices.library;
@@ -72,14 +74,14 @@ std::optional<ExpertsModel> MeasuredExperts(const LayerContext& context, const L
   return experts;
 }
 
-// Likewise, by the closed form and tables of MoeModel.
+// The experts of one rank by MoeModel, for devices without measurements of their format.
 std::optional<MoeModel> ExpertsOf(const LayerContext& context, const LayerSpec& layer,
                                   bool whole_experts) {
   const MoeSpec& moe = layer.moe;
   if (moe.experts == 0) return std::nullopt;
   const ModelSpec& model = context.model;
   const std::int32_t ranks = context.parallelism.tensor;
-  const GemmFormat stored = FormatOn(context, model.formats.experts.value_or(model.weight_dtype));
+  const GemmFormat stored = FormatOn(context, FormatOfPart(model, LayerPart::kExperts));
   MoeShape shape{.hidden = moe.latent > 0 ? moe.latent : model.hidden,
                  .intermediate = moe.expert_intermediate / ranks,
                  .experts = moe.experts,
@@ -112,150 +114,31 @@ StepLoad Windowed(const StepLoad& load, double window) {
   return seen;
 }
 
-// The dense products of one layer on one rank.
-class LayerProducts {
- public:
-  LayerProducts(const LayerContext& context, const LayerSpec& layer)
-      : context_(context), layer_(layer), tensor_(context.parallelism.tensor) {}
-
-  std::vector<ProductCurve> Build() {
-    const WeightFormats& formats = context_.model.formats;
-    if (layer_.recurrent) {
-      format_ = FormatOrDefault(formats.recurrent);
-      AddRecurrent(*layer_.recurrent);
-    } else if (layer_.latent) {
-      format_ = FormatOrDefault(formats.attention);
-      AddLatent(*layer_.latent);
-    } else if (layer_.query_heads > 0) {
-      format_ = FormatOrDefault(formats.attention);
-      AddHeads();
-    }
-    format_ = FormatOrDefault(formats.dense);
-    if (layer_.moe.experts > 0) {
-      AddMixture();
-    } else if (layer_.intermediate > 0) {
-      AddMlp(layer_.intermediate);
-    }
-    for (std::int32_t i = 0; i < layer_.linears; ++i) {
-      Add(context_.model.hidden / tensor_, context_.model.hidden);
-    }
-    return std::move(products_);
+// TensorRT-LLM's products of narrow formats take the time between theirs and that of 16 bits.
+ProductCurve CurveOf(const LayerContext& context, const LayerProduct& product) {
+  const GemmModel& gemm = context.gemm;
+  const std::int64_t n = product.outputs;
+  const std::int64_t k = product.inputs;
+  const GemmFormat format = FormatOn(context, FormatOfPart(context.model, product.part));
+  const bool is_narrow = format == GemmFormat::kFp8 || format == GemmFormat::kFp4;
+  if (!is_narrow || context.choices.library != KernelLibrary::kTrtllm) {
+    return ProductCurve(gemm.Curve(n, k, format));
   }
+  const DType stored = format == GemmFormat::kFp8 ? DType::kFp8 : DType::kNvfp4;
+  const double share = BytesPerWeight(stored) / BytesPerWeight(DType::kBf16);
+  return {gemm.Curve(n, k, format), gemm.Curve(n, k, GemmFormat::kBf16), share};
+}
 
- private:
-  [[nodiscard]] GemmFormat FormatOrDefault(const std::optional<DType>& format) const {
-    return FormatOn(context_, format.value_or(context_.model.weight_dtype));
+// The products that a layer runs for every row: all but its experts', and those that make keys and
+// values of latent vectors for chunks of prompts alone.
+std::vector<ProductCurve> CurvesOf(const LayerContext& context, const LayerSpec& layer) {
+  std::vector<ProductCurve> curves;
+  for (const LayerProduct& product : LayerProducts(context.model, layer, context.parallelism)) {
+    if (product.part == LayerPart::kExperts || product.role == ProductRole::kLatentHeads) continue;
+    curves.push_back(CurveOf(context, product));
   }
-
-  void Add(std::int64_t n, std::int64_t k) {
-    const GemmModel& gemm = context_.gemm;
-    const bool narrow = format_ == GemmFormat::kFp8 || format_ == GemmFormat::kFp4;
-    if (narrow && context_.choices.library == KernelLibrary::kTrtllm) {
-      const DType stored = format_ == GemmFormat::kFp8 ? DType::kFp8 : DType::kNvfp4;
-      const double share = BytesPerWeight(stored) / BytesPerWeight(DType::kBf16);
-      products_.emplace_back(gemm.Curve(n, k, format_), gemm.Curve(n, k, GemmFormat::kBf16), share);
-    } else {
-      products_.emplace_back(gemm.Curve(n, k, format_));
-    }
-  }
-
-  void AddMlp(std::int64_t width) {
-    const std::int64_t share = width / tensor_;
-    Add((layer_.gated_mlp ? 2 : 1) * share, context_.model.hidden);
-    Add(context_.model.hidden, share);
-  }
-
-  void AddHeads() {
-    const std::int64_t heads = layer_.query_heads / tensor_;
-    const std::int64_t kv_heads = KvHeadsPerRank(layer_, context_.parallelism);
-    const std::int64_t query = heads * layer_.head_dim;
-    const std::int64_t value = layer_.keys_are_values ? 0 : layer_.value_width();
-    const std::int64_t kv = kv_heads * (layer_.head_dim + value);
-    const std::int64_t gates = layer_.output_gate == OutputGate::kFull ? query : 0;
-    if (layer_.query_rank > 0) {
-      Add(layer_.query_rank + kv, context_.model.hidden);
-      Add(query + gates, layer_.query_rank);
-    } else {
-      Add(query + gates + kv, context_.model.hidden);
-    }
-    if (layer_.output_gate == OutputGate::kHead) Add(heads, context_.model.hidden);
-    Add(context_.model.hidden, heads * layer_.value_width());
-    if (!layer_.block_index) return;
-    Add(std::int64_t{layer_.block_index->dim} * (layer_.block_index->heads + 1),
-        context_.model.hidden);
-  }
-
-  void AddLatent(const LatentSpec& latent) {
-    const std::int64_t hidden = context_.model.hidden;
-    const std::int64_t heads = layer_.query_heads / tensor_;
-    const std::int64_t query = heads * (latent.nope_dim + latent.rope_dim);
-    const std::int64_t cached = latent.kv_rank + latent.rope_dim;
-    if (latent.query_rank > 0) {
-      Add(latent.query_rank + cached, hidden);
-      Add(query, latent.query_rank);
-    } else {
-      Add(query + cached, hidden);
-    }
-    if (latent.owns_index()) {
-      Add(std::int64_t{latent.index_heads} * latent.index_dim, latent.query_rank);
-      Add(latent.index_dim + latent.index_heads, hidden);
-    }
-    if (layer_.output_gate == OutputGate::kFull) Add(heads * latent.value_dim, hidden);
-    if (layer_.output_gate == OutputGate::kHead) Add(heads, hidden);
-    Add(hidden, heads * latent.value_dim);
-  }
-
-  void AddRecurrent(const RecurrentSpec& recurrent) {
-    const std::int64_t hidden = context_.model.hidden;
-    const std::int64_t heads = recurrent.value_heads / tensor_;
-    const std::int64_t keys =
-        std::max<std::int64_t>(1, recurrent.key_heads / tensor_) * recurrent.key_dim;
-    const std::int64_t values = heads * recurrent.value_dim;
-    switch (recurrent.kind) {
-      case RecurrentKind::kGatedDelta:
-        Add(2 * keys + 2 * values, hidden);
-        Add(2 * heads, hidden);
-        break;
-      case RecurrentKind::kKimiDelta:
-        Add(3 * values + heads, hidden);
-        for (const bool full_rank : {recurrent.full_rank_decay, recurrent.full_rank_gate}) {
-          if (full_rank) {
-            Add(values, hidden);
-          } else {
-            Add(recurrent.value_dim, hidden);
-            Add(values, recurrent.value_dim);
-          }
-        }
-        break;
-      case RecurrentKind::kMamba2:
-        Add(2 * values + 2 * keys + heads, hidden);
-        break;
-      case RecurrentKind::kLightning:
-        Add(4 * values, hidden);
-        break;
-    }
-    Add(hidden, values);
-  }
-
-  void AddMixture() {
-    const MoeSpec& moe = layer_.moe;
-    Add(moe.experts + moe.identity_experts, context_.model.hidden);
-    if (moe.latent > 0) {
-      Add(moe.latent, context_.model.hidden);
-      Add(context_.model.hidden, moe.latent);
-    }
-    if (moe.dense_intermediate > 0) AddMlp(moe.dense_intermediate);
-    if (moe.shared_intermediate == 0) return;
-    format_ = FormatOrDefault(context_.model.formats.shared);
-    AddMlp(moe.shared_intermediate);
-  }
-
-  const LayerContext& context_;
-  const LayerSpec& layer_;
-  std::int64_t tensor_;
-  GemmFormat format_ = GemmFormat::kBf16;
-  std::vector<ProductCurve> products_;
-};
+  return curves;
+}
 
 RecurrentShape RecurrentShapeOf(const RecurrentSpec& recurrent, const Parallelism& parallelism) {
   return {.kind = recurrent.kind,
@@ -323,7 +206,7 @@ LayerOperations::LayerOperations(const LayerContext& context, const LayerSpec& l
       kv_width_(std::int64_t{KvHeadsPerRank(layer, context.parallelism)} * layer.head_dim),
       reductions_(layer.reductions()),
       windowed_share_(windowed_share),
-      products_(LayerProducts(context, layer).Build()),
+      products_(CurvesOf(context, layer)),
       measured_experts_(
           MeasuredExperts(context, layer, context.choices.expert_parallel && tensor_ > 1)),
       experts_(measured_experts_
@@ -403,7 +286,7 @@ Estimate LayerOperations::Small(std::int64_t rows, const MemoryBoundModel& memor
 void LayerOperations::SetLatent(const LayerContext& context) {
   const LatentSpec& latent = *layer_.latent;
   const auto heads = static_cast<std::int32_t>(layer_.query_heads / tensor_);
-  const DType format = context.model.formats.attention.value_or(context.model.weight_dtype);
+  const DType format = FormatOfPart(context.model, LayerPart::kAttention);
   latent_product_.emplace(
       context.gemm.Curve(std::int64_t{heads} * (latent.nope_dim + latent.value_dim), latent.kv_rank,
                          FormatOn(context, format)));

@@ -103,9 +103,8 @@ class LayerOperations {
   std::int64_t tensor_;
   std::int64_t hidden_;
   std::int64_t activation_bytes_;
-  double cache_bytes_;        // of a number of the KV cache
   std::int64_t query_width_;  // of one rank
-  std::int64_t kv_width_;     // likewise
+  std::int64_t kv_width_;     // numbers of keys, or of values, of one rank
   double reductions_;
   double windowed_share_;
   std::vector<ProductCurve> products_;

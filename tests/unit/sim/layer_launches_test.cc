@@ -59,5 +59,21 @@ TEST(LayerLaunchesTest, GatesOfFullRankAreOneProduct) {
             2);
 }
 
+// A gate multiplies the attention's output. A full one of plain heads is made with the queries; a
+// gate by heads and a full one of latent attention are products of their own.
+TEST(LayerLaunchesTest, GatesOfTheOutputAreAMultiplicationAndMayBeAProduct) {
+  const ModelSpec llama = ModelPreset("llama-3-8b");
+  const ModelSpec deepseek = ModelPreset("deepseek-v2-lite");
+  const auto added = [](const ModelSpec& model, LayerSpec layer, OutputGate gate) {
+    const double without = LayerLaunches(model, layer);
+    layer.output_gate = gate;
+    return LayerLaunches(model, layer) - without;
+  };
+  EXPECT_EQ(added(llama, llama, OutputGate::kFull), 1);
+  EXPECT_EQ(added(llama, llama, OutputGate::kHead), 2);
+  EXPECT_EQ(added(deepseek, deepseek.groups.front().layer, OutputGate::kFull), 2);
+  EXPECT_EQ(added(deepseek, deepseek.groups.front().layer, OutputGate::kHead), 2);
+}
+
 }  // namespace
 }  // namespace twin::sim
