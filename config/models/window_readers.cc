@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -131,6 +132,69 @@ ModelSpec ReadGemma4(LayeredFields& fields) {
   return ReadFrame(fields, list);
 }
 
+// ---- LayerNorm and MLPs without a gate ----
+
+std::int32_t FourTimes(LayeredFields& fields, const char* field) {
+  const std::int32_t size = fields.Size(field);
+  if (size > std::numeric_limits<std::int32_t>::max() / 4) {
+    fields.Refuse(fmt::format("{} is too large", field));
+  }
+  return 4 * size;
+}
+
+// A model of equal layers with the widths that are named; `layer` has its biases and norms.
+ModelSpec EqualNormedLayers(LayeredFields& fields, LayerSpec layer, const char* hidden,
+                            std::int32_t layers) {
+  ModelSpec model;
+  model.norm = NormKind::kLayerNorm;
+  model.hidden = fields.Size(hidden);
+  model.vocab = fields.Size("vocab_size");
+  if (model.hidden % layer.query_heads != 0) {
+    fields.Refuse(fmt::format("{} {} is no multiple of the {} heads", hidden, model.hidden,
+                              layer.query_heads));
+  }
+  layer.head_dim = model.hidden / layer.query_heads;
+  layer.gated_mlp = false;
+  SetLayers({{layers, layer}}, model);
+  return model;
+}
+
+// The norm behind the embedding is not counted. ALiBi adds to scores that are computed anyway.
+ModelSpec ReadBloom(LayeredFields& fields) {
+  const char* const hidden = fields.Has("n_embed") ? "n_embed" : "hidden_size";
+  LayerSpec layer;
+  layer.query_heads = fields.Size(fields.Has("n_head") ? "n_head" : "num_attention_heads");
+  layer.kv_heads = layer.query_heads;
+  layer.qkv_bias = layer.output_bias = layer.mlp_bias = true;
+  layer.intermediate = FourTimes(fields, hidden);
+  const char* const count = fields.Has("n_layer") ? "n_layer" : "num_hidden_layers";
+  ModelSpec model = EqualNormedLayers(fields, layer, hidden, ReadLayerCount(fields, count));
+  model.max_position = fields.Or("seq_length", 2048);
+  return model;
+}
+
+// Defaults: the class of transformers 5.24.
+ModelSpec ReadFalcon(LayeredFields& fields) {
+  LayerSpec layer;
+  layer.query_heads = fields.Size("num_attention_heads");
+  const bool is_new = fields.Flag("new_decoder_architecture", false);
+  const bool shares_keys = fields.Flag("multi_query", true) && !is_new;
+  layer.kv_heads = shares_keys ? 1 : fields.Or("num_kv_heads", layer.query_heads);
+  if (layer.kv_heads == 0 || layer.query_heads % layer.kv_heads != 0) {
+    fields.Refuse(fmt::format("num_attention_heads {} is no multiple of num_kv_heads {}",
+                              layer.query_heads, layer.kv_heads));
+  }
+  layer.qkv_bias = layer.output_bias = layer.mlp_bias = fields.Flag("bias", false);
+  // Attention and MLP side by side share a norm, or have one each.
+  const std::int32_t side_by_side = fields.Or("num_ln_in_parallel_attn", is_new ? 2 : 1);
+  if (fields.Flag("parallel_attn", true) && side_by_side != 2) layer.norms_per_layer = 1;
+  layer.intermediate = fields.Has("ffn_hidden_size") ? fields.Size("ffn_hidden_size")
+                                                     : FourTimes(fields, "hidden_size");
+  ModelSpec model = EqualNormedLayers(fields, layer, "hidden_size", ReadLayerCount(fields));
+  model.max_position = fields.Or("max_position_embeddings", 2048);
+  return model;
+}
+
 constexpr std::array kWindowReaders = {
     LayeredReader{"gemma3_text", ReadGemma3, true},
     LayeredReader{"gemma3", ReadGemma3, true},
@@ -143,6 +207,8 @@ constexpr std::array kWindowReaders = {
     LayeredReader{"seed_oss", ReadSeedOss},
     LayeredReader{"ministral3", ReadMinistral3},
     LayeredReader{"qwen3_vl_text", ReadQwen3Vl},
+    LayeredReader{"bloom", ReadBloom, true},
+    LayeredReader{"falcon", ReadFalcon, true},
 };
 
 }  // namespace

@@ -275,6 +275,12 @@ std::vector<Published> WindowModels() {
                              R"("intermediate_size": 14336, "sliding_window": null})"},
       {"seed-oss-36b", Frame("seed_oss", 5120, 64, 155136, 524288) + Heads(80, 8, 128) +
                            R"("intermediate_size": 27648)"},
+      {"bloom-176b", R"("model_type": "bloom", "torch_dtype": "bfloat16", "n_embed": 14336,
+          "n_layer": 70, "num_attention_heads": 112, "seq_length": 2048, "vocab_size": 250880)"},
+      {"falcon-180b", R"("model_type": "falcon", "torch_dtype": "bfloat16", "hidden_size": 14848,
+          "num_hidden_layers": 80, "num_attention_heads": 232, "num_kv_heads": 8,
+          "new_decoder_architecture": true, "multi_query": true, "parallel_attn": true,
+          "alibi": false, "bias": false, "vocab_size": 65024, "tie_word_embeddings": false)"},
   };
 }
 
@@ -321,6 +327,22 @@ TEST_P(PublishedConfigTest, IsReadAsItsPreset) {
   preset.weight_dtype = read.weight_dtype;
   EXPECT_TRUE(read == preset);
   Validate(read);
+}
+
+// The total of the class of transformers: 32 layers of 207,070,080, the embedding of 295,469,056,
+// which the head shares, and the last norm. All query heads share one head of keys, and attention
+// and MLP one norm.
+TEST(FalconConfigTest, SmallModelsShareKeysAndNorms) {
+  const ModelSpec falcon =
+      ParseHfConfig(
+          R"({"model_type": "falcon", "hidden_size": 4544, "num_hidden_layers": 32, "bias": false,
+          "num_attention_heads": 71, "multi_query": true, "parallel_attn": true,
+          "vocab_size": 65024})",
+          "config.json")
+          .shape;
+  EXPECT_EQ(TotalParameters(falcon), 6'921'720'704LL);
+  EXPECT_EQ(falcon.kv_heads, 1);
+  EXPECT_EQ(falcon.max_position, 2048);
 }
 
 INSTANTIATE_TEST_SUITE_P(Latent, PublishedConfigTest, ::testing::ValuesIn(LatentModels()));
