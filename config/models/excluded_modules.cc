@@ -252,6 +252,7 @@ struct PartCount {
 void LeaveIn16Bits(const ConfigFields& stored, const char* field,
                    const std::vector<std::string>& entries, const ModelSpec& shape,
                    WeightFormats& formats, std::string& note) {
+  if (entries.empty()) return;
   Entries names(stored, field, entries);
   PartCount attention{"attention"};
   PartCount recurrent{"recurrent layers"};
