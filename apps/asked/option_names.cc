@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "config/hardware_file.h"
+#include "config/models/model_names.h"
 #include "config/models/named_model.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
-#include "core/model_names.h"
-#include "core/model_presets.h"
 #include "core/nearest_names.h"
 #include "core/printable.h"
 
@@ -94,7 +93,7 @@ NamedPart NameDevice(const std::string& where, const std::string& text) {
 }
 
 NamedPart NameModel(const std::string& where, const std::string& text) {
-  if (const std::optional<ModelSpec> preset = FindModelPreset(text)) return {preset->name, ""};
+  if (const auto preset = FindPresetName(text); !preset.empty()) return {std::string(preset), ""};
   if (Exists(text)) return {AbsolutePath(text), ""};
   const std::string last = text.substr(text.find_last_of('/') + 1);
   if (const std::optional<ModelSpec> known = FindModel(last)) return {known->name, ""};

@@ -9,11 +9,10 @@
 
 #include "config/configuration_page.h"
 #include "config/hardware_file.h"
+#include "config/models/model_names.h"
 #include "config/servers/layer_defaults.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
-#include "core/model_presets.h"
 #include "run/record/table.h"
 
 namespace twin::apps {

@@ -16,10 +16,10 @@
 #include "apps/predict/memory_bound_fit.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
+#include "config/models/model_names.h"
 #include "config/profile_folder.h"
 #include "core/files/csv.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "run/run_control.h"
 #include "sim/devices/operations/memory_bound_model.h"
 

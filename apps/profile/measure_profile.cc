@@ -10,8 +10,8 @@
 
 #include "apps/profile/profile_cases.h"
 #include "apps/profile/profile_measurements.h"
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "core/random.h"
 #include "run/available_memory.h"
 #include "run/version.h"

@@ -10,10 +10,10 @@
 
 #include "apps/recommend/ffn_layouts.h"
 #include "apps/recommend/server_settings.h"
+#include "config/models/model_names.h"
 #include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "core/number_text.h"
 #include "sim/cost/afd_models.h"
 

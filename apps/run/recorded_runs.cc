@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
+#include "config/models/model_names.h"
 #include "core/check.h"
 #include "core/csv.h"
-#include "core/model_names.h"
 #include "core/number_text.h"
 
 namespace twin::apps {

@@ -1,4 +1,4 @@
-// Source of the fields: config.json of the repositories that core/latent_presets.cc names.
+// Source of the fields: config.json of the models in presets/.
 #include <fmt/format.h>
 
 #include <array>

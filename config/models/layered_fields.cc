@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/layer_pattern.h"
+#include "core/layer_groups.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -80,9 +80,7 @@ ModelSpec ReadFrame(LayeredFields& fields, const std::vector<LayerSpec>& layers,
   model.hidden = fields.Size("hidden_size");
   model.vocab = fields.Size("vocab_size");
   model.max_position = fields.Size(positions);
-  std::vector<LayerGroup> groups;
-  for (const LayerSpec& layer : layers) AppendLayers({1, layer}, groups);
-  SetLayers(groups, model);
+  SetLayerList(layers, model);
   return model;
 }
 

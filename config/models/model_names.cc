@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,11 @@
 #include "core/check.h"
 #include "core/csv.h"
 #include "core/input_error.h"
-#include "core/layer_pattern.h"
+#include "core/layer_groups.h"
 #include "core/letter_case.h"
-#include "core/model_names.h"
 #include "core/nearest_names.h"
 
-namespace twin::stored {
+namespace twin {
 namespace {
 
 using TableRow = std::array<std::string_view, 3>;  // cells behind those of the file are empty
@@ -88,35 +88,41 @@ constexpr std::array kFormatSuffixes = {
 ModelSpec WithListedLayers(const ModelConfig& config) {
   ModelSpec model = config.shape;
   if (model.windowed_layers == 0 || model.windowed_layers == model.layers) return model;
-  LayerSpec layer = model;
-  std::vector<LayerGroup> groups;
-  for (const std::int32_t window : config.layer_windows) {
-    layer.sliding_window = window;
-    AppendLayers({1, layer}, groups);
+  std::vector<LayerSpec> layers(config.layer_windows.size(), model);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    layers[i].sliding_window = config.layer_windows[i];
   }
-  SetLayers(groups, model);
+  SetLayerList(layers, model);
   return model;
 }
 
-// The format of a preset whose quantization_config names the matrices that it leaves in 16 bits, as
-// the end of a name in that format; empty for most presets.
-std::string_view FormatOfPreset(std::string_view name) {
-  static const std::vector<TableRow> presets = ReadTable("presets.csv");
-  const auto preset = std::ranges::find(presets, name, [](const TableRow& row) { return row[0]; });
-  return (*preset)[1];
-}
-
-std::optional<ModelSpec> FindPreset(std::string_view name) {
-  const auto files = PresetConfigs();
-  const auto file = std::ranges::find(files, FindPresetName(name), &EmbeddedFile::folder);
-  if (file == files.end()) return std::nullopt;
-  const auto where = fmt::format("config/models/presets/{}/config.json", file->folder);
-  ModelSpec model = WithListedLayers(ParseHfConfig(file->bytes, where));
-  model.name = file->folder;
+// The preset of a row of presets.csv. The row's format is that of the checkpoint where
+// quantization_config would list every matrix in 16 bits, as the end of a name.
+ModelSpec ReadPreset(std::size_t row) {
+  static const std::vector<TableRow> rows = ReadTable("presets.csv");
+  const EmbeddedFile& file = PresetConfigs()[row];
+  const auto where = fmt::format("config/models/presets/{}/config.json", file.folder);
+  ModelSpec model = WithListedLayers(ParseHfConfig(file.bytes, where));
+  model.name = file.folder;
   const auto* const format =
-      std::ranges::find(kFormatSuffixes, FormatOfPreset(model.name), &FormatSuffix::suffix);
+      std::ranges::find(kFormatSuffixes, rows[row][1], &FormatSuffix::suffix);
   if (format != kFormatSuffixes.end()) format->apply(model);
   return model;
+}
+
+// Studies ask for the same presets on many threads: each file is read once.
+std::optional<ModelSpec> FindPreset(std::string_view name) {
+  struct Slot {
+    std::once_flag is_read;
+    ModelSpec model;
+  };
+  static std::vector<Slot> slots(PresetConfigs().size());
+  const auto names = ModelPresetNames();
+  const auto row =
+      static_cast<std::size_t>(std::ranges::find(names, FindPresetName(name)) - names.begin());
+  if (row == names.size()) return std::nullopt;
+  std::call_once(slots[row].is_read, [row] { slots[row].model = ReadPreset(row); });
+  return slots[row].model;
 }
 
 // A checkpoint with the shape of a preset and another name.
@@ -125,6 +131,7 @@ std::optional<ModelSpec> FindAlias(std::string_view name) {
   for (const auto& [alias, preset, max_position] : aliases) {
     if (!EqualsIgnoringSeparators(alias, name)) continue;
     std::optional<ModelSpec> model = FindPreset(preset);
+    CHECK(model.has_value());
     model->name = alias;
     (void)std::from_chars(max_position.begin(), max_position.end(), model->max_position);
     return model;
@@ -162,6 +169,16 @@ std::optional<ModelSpec> FindShape(std::string name) {
 }
 
 }  // namespace
+
+void StoreWeightsAs(DType format, ModelSpec& model) {
+  model.weight_dtype = format;
+  model.formats = {};
+}
+
+std::optional<DType> UniformFormat(const ModelSpec& model) {
+  if (model.formats != WeightFormats{}) return std::nullopt;
+  return model.weight_dtype;
+}
 
 std::span<const std::string_view> ModelPresetNames() {
   static const std::vector<std::string_view> names = [] {
@@ -217,4 +234,4 @@ std::string_view WhyNotDescribed(std::string_view name) {
   return {};
 }
 
-}  // namespace twin::stored
+}  // namespace twin

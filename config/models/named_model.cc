@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "config/models/hf_config.h"
+#include "config/models/model_names.h"
 #include "config/models/stored_weights.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
-#include "core/model_names.h"
-#include "core/model_presets.h"
 #include "core/nearest_names.h"
 
 namespace twin {

@@ -13,7 +13,7 @@ namespace twin {
 // other name is a preset.
 bool NamesModelPath(std::string_view model);
 
-// The model that a simulation names: a known name (core/model_names.h), a file, or, if there is no
+// The model that a simulation names: a known name (model_names.h), a file, or, if there is no
 // such file, the checkpoint that the last part of the path names, whoever published it. A known
 // name sets the shape alone. Weights of a file in a format that has no cost model (AWQ, GPTQ, ...)
 // are refused unless `has_weight_dtype`: the caller then sets weight_dtype, which holds for all

@@ -1,4 +1,4 @@
-// Source of the fields: config.json of the repositories that core/recurrent_presets.cc names.
+// Source of the fields: config.json of the models in presets/.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,6 +1,5 @@
 // Mixtures whose files have names of fields, or places of them, of their own. Source: the classes
-// of transformers 5.23 and SGLang 0.5.23, and config.json of the repositories that
-// core/mixture_presets.cc names.
+// of transformers 5.23 and SGLang 0.5.23, and config.json of the models in presets/.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
-#include "core/layer_pattern.h"
 
 namespace twin::exec {
 namespace {
@@ -32,12 +31,6 @@ std::vector<LayerSpec> LayerListOf(const ModelSpec& model) {
     layers.insert(layers.end(), static_cast<std::size_t>(group.layers), group.layer);
   }
   return layers;
-}
-
-void SetLayerList(const std::vector<LayerSpec>& layers, ModelSpec& model) {
-  std::vector<LayerGroup> groups;
-  for (const LayerSpec& layer : layers) AppendLayers({1, layer}, groups);
-  SetLayers(groups, model);
 }
 
 kernels::KvCacheShape CacheShapeOf(const ModelSpec& model, DType dtype, std::int64_t blocks,

@@ -15,9 +15,6 @@ namespace twin::exec {
 // All layers in order. Windows of equal layers are in ModelConfig::layer_windows alone.
 std::vector<LayerSpec> LayerListOf(const ModelSpec& model);
 
-// Makes the layers of `model` those of the list.
-void SetLayerList(const std::vector<LayerSpec>& layers, ModelSpec& model);
-
 // The shape of the KV cache of a model: a row for each layer that caches keys. A token takes
 // KvBytesPerTokenAndLayer() in each of them. REQUIRES: such layers cache rows of one shape.
 kernels::KvCacheShape CacheShapeOf(const ModelSpec& model, DType dtype, std::int64_t blocks,

@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "exec/model/layer_list.h"
 
 namespace twin::exec {

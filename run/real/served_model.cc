@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
+#include "config/models/model_names.h"
 #include "config/models/named_model.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
-#include "core/model_presets.h"
 #include "exec/model/model_config.h"
 
 namespace twin::run {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/model_names.h"
+#include "config/models/model_names.h"
 #include "sim/cost/registry.h"
 #include "sim/cost/roofline_cost.h"
 #include "sim/devices/profile_cost.h"

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "config/experiment_config.h"
+#include "config/models/model_names.h"
 #include "core/files/compressible_file.h"
 #include "core/files/line_reader.h"
 #include "core/input_error.h"
-#include "core/model_presets.h"
 #include "run/deployment.h"
 #include "sim/devices/device_work.h"
 

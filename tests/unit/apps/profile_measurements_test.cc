@@ -5,8 +5,8 @@
 
 #include <sstream>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "core/random.h"
 #include "tests/support/unique_name.h"
 

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "core/model_names.h"
+#include "config/models/model_names.h"
 
 namespace twin::apps {
 namespace {

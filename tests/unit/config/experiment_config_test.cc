@@ -14,9 +14,9 @@
 
 #include "config/experiment.pb.h"
 #include "config/hardware_file.h"
+#include "config/models/model_names.h"
 #include "config/text_message.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "sched/policy/registry.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/roofline_config.h"

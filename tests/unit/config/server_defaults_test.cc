@@ -11,9 +11,9 @@
 
 #include "config/experiment_config.h"
 #include "config/hardware_file.h"
+#include "config/models/model_names.h"
 #include "config/servers/layer_defaults.h"
 #include "config/servers/servers.h"
-#include "core/model_names.h"
 #include "sched/policy/registry.h"
 #include "sim/devices/kv_capacity.h"
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 
 namespace twin {
 namespace {

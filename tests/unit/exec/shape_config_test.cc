@@ -4,9 +4,8 @@
 
 #include <string>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
-#include "core/model_presets.h"
 #include "exec/cpu/cpu_model.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"

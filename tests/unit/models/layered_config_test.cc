@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/models/hf_config.h"
-#include "core/model_names.h"
+#include "config/models/model_names.h"
 #include "tests/unit/models/config_text.h"
 
 namespace twin {

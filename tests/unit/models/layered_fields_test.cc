@@ -7,8 +7,8 @@
 #include <string>
 
 #include "config/models/hf_config.h"
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "tests/unit/models/config_text.h"
 
 namespace twin {

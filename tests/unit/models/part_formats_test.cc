@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 
 namespace twin {
 namespace {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::run {

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "sim/cost/afd_models.h"
 #include "sim/cost/linear_cost.h"
 #include "sim/cost/registry.h"

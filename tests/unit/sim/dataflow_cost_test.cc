@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "sim/cost/dataflow_config.h"
 #include "sim/cost/registry.h"
 #include "sim/cost/roofline_config.h"

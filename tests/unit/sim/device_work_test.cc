@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/model_names.h"
+#include "config/models/model_names.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {

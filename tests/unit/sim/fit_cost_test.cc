@@ -7,8 +7,8 @@
 #include <cmath>
 #include <optional>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "core/random.h"
 #include "sim/cost/cost_table.h"
 #include "sim/cost/fitted_config.h"

@@ -5,8 +5,8 @@
 
 #include <array>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "sim/cost/registry.h"
 #include "tests/unit/sim/test_hardware.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/model_names.h"
+#include "config/models/model_names.h"
 
 namespace twin::sim {
 namespace {

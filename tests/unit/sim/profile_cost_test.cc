@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "sim/cost/registry.h"
 #include "sim/devices/product_curve.h"
 #include "sim/devices/stage_cache.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "sim/devices/step_model.h"
 #include "tests/unit/sim/test_hardware.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 #include "sim/cost/registry.h"
 #include "tests/unit/sim/test_hardware.h"
 

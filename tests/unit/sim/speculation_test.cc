@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/model_names.h"
+#include "config/models/model_names.h"
 #include "sched/policy/vllm_v1.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/draft_cost.h"

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 
 namespace twin::sim {
 namespace {

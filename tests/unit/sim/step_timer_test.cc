@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/model_names.h"
+#include "config/models/model_names.h"
 #include "core/random.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/cost/linear_cost.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/model_names.h"
+#include "config/models/model_names.h"
 #include "sim/devices/operations/gemm_table.h"
 #include "sim/devices/step_model.h"
 #include "tests/unit/sim/test_hardware.h"

@@ -1,8 +1,12 @@
-#include "core/model_names.h"
+#include "config/models/model_names.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
 #include <string>
+
+#include "config/models/preset_files.h"
 
 namespace twin {
 namespace {
@@ -45,6 +49,22 @@ TEST(ModelNamesTest, CheckpointsOfAPresetsShapeHaveTheirOwnNamesAndPositions) {
             ModelPreset("ernie-4.5-21b-a3b").groups);
   EXPECT_EQ(ModelPreset("Ministral-3-8B-Instruct-2512").layers, 34);
   EXPECT_EQ(ModelPreset("DeepSeek-R1-Distill-Llama-8B").groups, ModelPreset("llama-3.1-8b").groups);
+}
+
+TEST(ModelNamesTest, EveryNameOfTheTableFindsAModelOfThatName) {
+  const auto tables = PresetTables();
+  const auto aliases = std::ranges::find(tables, "aliases.csv", &EmbeddedFile::name);
+  ASSERT_NE(aliases, tables.end());
+  std::istringstream lines{std::string(aliases->bytes)};
+  std::string line;
+  std::getline(lines, line);  // the header
+  int count = 0;
+  while (std::getline(lines, line)) {
+    const std::string name = line.substr(0, line.find(','));
+    EXPECT_EQ(NameOf(name), name);
+    ++count;
+  }
+  EXPECT_EQ(count, 87);
 }
 
 TEST(ModelNamesTest, ASuffixChoosesTheFormatOfTheParts) {

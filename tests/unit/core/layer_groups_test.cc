@@ -1,10 +1,9 @@
-#include "core/layer_pattern.h"
+#include "core/layer_groups.h"
 
 #include <gtest/gtest.h>
 
-#include "core/input_error.h"
-#include "core/model_presets.h"
-#include "core/model_spec.h"
+#include <initializer_list>
+#include <vector>
 
 namespace twin {
 namespace {
@@ -18,17 +17,23 @@ LayerSpec Heads(std::int32_t window) {
   return layer;
 }
 
-const LayerSymbol kSymbols[] = {{"F", Heads(0)}, {"W", Heads(4)}};
-
-// F W W F W W W: the two layers W at the end of the second period and the last one are a run.
-TEST(LayerPatternTest, PeriodsRepeatAndEqualNeighboursAreOneGroup) {
-  const std::vector<LayerGroup> expected = {
-      {1, Heads(0)}, {2, Heads(4)}, {1, Heads(0)}, {3, Heads(4)}};
-  EXPECT_EQ(ExpandLayerPattern("2(F 2W) W", kSymbols), expected);
-  EXPECT_EQ(ExpandLayerPattern("2(2(F)) F", kSymbols), (std::vector<LayerGroup>{{5, Heads(0)}}));
+// Layers with the windows that are named; 0 = none.
+std::vector<LayerSpec> Layers(std::initializer_list<std::int32_t> windows) {
+  std::vector<LayerSpec> layers;
+  for (const std::int32_t window : windows) layers.push_back(Heads(window));
+  return layers;
 }
 
-TEST(LayerPatternTest, LayersThatAreAllEqualAreTheModelsOwn) {
+TEST(LayerGroupsTest, EqualNeighboursAreOneGroup) {
+  ModelSpec model;
+  SetLayerList(Layers({0, 4, 4, 0, 4, 4, 4}), model);
+  const std::vector<LayerGroup> expected = {
+      {1, Heads(0)}, {2, Heads(4)}, {1, Heads(0)}, {3, Heads(4)}};
+  EXPECT_EQ(model.groups, expected);
+  EXPECT_EQ(model.layers, 7);
+}
+
+TEST(LayerGroupsTest, LayersThatAreAllEqualAreTheModelsOwn) {
   ModelSpec model;
   SetLayers({{3, Heads(4)}}, model);
   EXPECT_TRUE(model.groups.empty());
@@ -41,9 +46,9 @@ TEST(LayerPatternTest, LayersThatAreAllEqualAreTheModelsOwn) {
 }
 
 // Seven layers are four in the first stage and three in the second.
-TEST(LayerPatternTest, StagesHaveTheKindsOfTheirLayers) {
+TEST(LayerGroupsTest, StagesHaveTheKindsOfTheirLayers) {
   ModelSpec model;
-  SetLayers(ExpandLayerPattern("2(F 2W) W", kSymbols), model);
+  SetLayerList(Layers({0, 4, 4, 0, 4, 4, 4}), model);
   const Parallelism two{.pipeline = 2};
   ASSERT_EQ(StageLayers(model, two, 0), 4);
   EXPECT_EQ(StageLayerKinds(model, two, 0),

@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/model_names.h"
+#include "config/models/model_names.h"
+
 
 namespace twin {
 namespace {

@@ -1,4 +1,3 @@
-#include "core/model_presets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +5,8 @@
 #include <set>
 #include <string>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 
 namespace twin {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "core/model_names.h"
 
 namespace twin {
 namespace {
