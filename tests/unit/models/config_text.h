@@ -45,7 +45,6 @@ inline std::string List(int count, const std::string& period, const std::string&
 inline const std::string kW = R"("sliding_attention")";
 inline const std::string kF = R"("full_attention")";
 inline const std::string kG = R"("linear_attention")";
-inline const std::string kFiveAndFull = kW + "," + kW + "," + kW + "," + kW + "," + kW + "," + kF;
 inline std::string Types(const std::string& list) { return R"("layer_types": )" + list + ", "; }
 
 inline std::string GptOss(int layers, int experts) {
@@ -55,19 +54,6 @@ inline std::string GptOss(int layers, int experts) {
              "num_experts_per_tok": 4, "intermediate_size": 2880, "quantization_config":
              {{"quant_method": "mxfp4"}})",
                      experts);
-}
-inline std::string Llama4(int positions, int experts, int step) {
-  return Frame("llama4_text", 5120, 48, 202048, positions) + Heads(40, 8, 128) +
-         fmt::format(R"("attention_chunk_size": 8192, "num_local_experts": {},
-             "num_experts_per_tok": 1, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
-             "interleave_moe_layer_step": {}, "use_qk_norm": true, "no_rope_layers": [])",
-                     experts, step);
-}
-inline std::string Gemma3(int hidden, int layers, int vocab, int positions, int window, int width) {
-  return Frame("gemma3_text", hidden, layers, vocab, positions) +
-         fmt::format(R"("sliding_window": {}, "sliding_window_pattern": 6,
-             "intermediate_size": {}, )",
-                     window, width);
 }
 inline std::string Delta(int value_heads) {
   return fmt::format(R"("linear_num_key_heads": 16, "linear_num_value_heads": {},
@@ -128,13 +114,6 @@ inline std::string Ling(int dense, int experts, int top, int width, int shared, 
       "intermediate_size": {}, "num_experts": {}, "num_experts_per_tok": {},
       "moe_intermediate_size": {}, "num_shared_experts": {}, "first_k_dense_replace": {})",
                      dense, experts, top, width, shared, first);
-}
-inline constexpr const char* kLing2 =
-    R"(, "use_qk_norm": true, "moe_router_enable_expert_bias": true, "n_group": 8)";
-inline std::string Numbers(int first, int last) {
-  std::string list;
-  for (int i = first; i < last; ++i) list += fmt::format("{},", i);
-  return list + std::to_string(last);
 }
 
 }  // namespace twin

@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "config/models/model_names.h"
 #include "core/input_error.h"
 
@@ -211,57 +209,6 @@ TEST(HfConfigTest, ANullFieldIsDerivedAndAnAbsentOneHasTheFamilysDefault) {
   EXPECT_EQ(mistral("").shape.sliding_window, 4096);
   EXPECT_EQ(mistral(R"(, "sliding_window": null)").shape.sliding_window, 0);
   EXPECT_EQ(mistral(R"(, "eos_token_id": null)").end_tokens, std::vector<std::int32_t>{});
-}
-
-TEST(HfConfigTest, EveryPresetIsWhatItsConfigSays) {
-  for (const std::string_view name : ModelPresetNames()) {
-    const ModelSpec preset = ModelPreset(name);
-    // No reader for the configs of OPT (two unused rows of positions) and Falcon (rotary positions
-    // with LayerNorm).
-    if (preset.norm == NormKind::kLayerNorm && preset.learned_positions != preset.max_position) {
-      continue;
-    }
-    const bool moe = preset.moe.experts > 0;
-    // layered_config_test.cc has the families of other layers.
-    if (!preset.groups.empty() || preset.latent || preset.recurrent || preset.full_qk_norm ||
-        preset.norms_per_layer != 2 || (moe && !preset.moe.shared_gate)) {
-      continue;
-    }
-    const bool qwen3 = preset.qk_norm;
-    const bool gpt2 = preset.learned_positions > 0;
-    const char* const type = gpt2                        ? "gpt2"
-                             : qwen3                     ? (moe ? "qwen3_moe" : "qwen3")
-                             : preset.qkv_bias           ? "qwen2"
-                             : moe                       ? "mixtral"
-                             : preset.sliding_window > 0 ? "mistral"
-                                                         : "llama";
-    nlohmann::json config = {
-        {"model_type", type},
-        {"vocab_size", preset.vocab},
-        {"tie_word_embeddings", preset.tied_embeddings},
-        {"torch_dtype", preset.weight_dtype == DType::kFp16 ? "float16" : "bfloat16"}};
-    if (gpt2) {
-      config.update({{"n_embd", preset.hidden},
-                     {"n_layer", preset.layers},
-                     {"n_head", preset.query_heads},
-                     {"n_positions", preset.max_position}});
-    } else {
-      config.update(
-          {{"hidden_size", preset.hidden},
-           {"num_hidden_layers", preset.layers},
-           {"num_attention_heads", preset.query_heads},
-           {"num_key_value_heads", preset.kv_heads},
-           {"head_dim", preset.head_dim},
-           {"max_position_embeddings", preset.max_position},
-           {"intermediate_size", moe ? preset.moe.expert_intermediate : preset.intermediate}});
-      if (preset.sliding_window > 0) config["sliding_window"] = preset.sliding_window;
-      if (moe && qwen3) {
-        config["moe_intermediate_size"] = preset.moe.expert_intermediate;
-        config["num_experts"] = preset.moe.experts;
-      }
-    }
-    EXPECT_EQ(Named(ShapeOf(config.dump()), std::string(name).c_str()), preset) << name;
-  }
 }
 
 TEST(HfConfigTest, ReadsQuantisedWeightsAsWhatTheyAre) {

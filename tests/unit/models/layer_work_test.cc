@@ -5,7 +5,6 @@
 
 #include "config/models/model_names.h"
 
-
 namespace twin {
 namespace {
 
