@@ -51,8 +51,8 @@ void PutPlan(const StepPlan& plan, MessageWriter& message) {
 // Replaces the plan's content, keeps its memory.
 void TakePlan(MessageReader& message, StepPlan& plan) {
   ForEachMember(
-      plan, [&](auto& list) { message.TakeList(list); },
-      [&](auto& value) { value = message.Take<std::decay_t<decltype(value)>>(); });
+      plan, [&](auto& list) { message.GetList(list); },
+      [&](auto& value) { value = message.Get<std::decay_t<decltype(value)>>(); });
 }
 
 enum class CommandKind : std::uint8_t { kBegin, kOpen, kClose, kStep, kCollect, kEnd };
@@ -66,19 +66,19 @@ struct Follower {
 
 // False if the command was the last one.
 bool CarryOut(DeviceModel& model, MessageReader& command, Follower& follower) {
-  switch (command.Take<CommandKind>()) {
+  switch (command.Get<CommandKind>()) {
     case CommandKind::kBegin:
-      follower.executor.emplace(model, command.Take<RankExecutorConfig>());
+      follower.executor.emplace(model, command.Get<RankExecutorConfig>());
       break;
     case CommandKind::kOpen: {
-      const auto id = command.Take<RequestId>();
-      const auto sampling = command.Take<kernels::SamplingParameters>();
-      command.TakeList(follower.prompt);
+      const auto id = command.Get<RequestId>();
+      const auto sampling = command.Get<kernels::SamplingParameters>();
+      command.GetList(follower.prompt);
       follower.executor->Open(id, follower.prompt, sampling);
       break;
     }
     case CommandKind::kClose:
-      follower.executor->Close(command.Take<RequestId>());
+      follower.executor->Close(command.Get<RequestId>());
       break;
     case CommandKind::kStep:
       TakePlan(command, follower.plan);
@@ -90,7 +90,7 @@ bool CarryOut(DeviceModel& model, MessageReader& command, Follower& follower) {
     case CommandKind::kEnd:
       return false;
   }
-  CHECK(command.done());
+  command.End();
   return true;
 }
 

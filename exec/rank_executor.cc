@@ -100,16 +100,16 @@ void RankExecutor::ReceiveResult() {
                incoming_);
   StepResult& step = steps_[complete_++];
   MessageReader message(incoming_);
-  message.TakeList(step.sampled);
-  message.TakeList(step.logprobs);
-  const auto far = message.Take<StepParts>();
-  step.rows.resize(static_cast<std::size_t>(message.Take<std::uint64_t>()));
+  message.GetList(step.sampled);
+  message.GetList(step.logprobs);
+  const auto far = message.Get<StepParts>();
+  step.rows.resize(static_cast<std::size_t>(message.Get<std::uint64_t>()));
   for (LogitRow& row : step.rows) {
-    row.request = message.Take<RequestId>();
-    row.position = message.Take<std::int32_t>();
+    row.request = message.Get<RequestId>();
+    row.position = message.Get<std::int32_t>();
   }
-  message.TakeList(step.logits);
-  CHECK(message.done());
+  message.GetList(step.logits);
+  message.End();
   const auto width = static_cast<std::size_t>(model_.config().shape.vocab);
   for (std::size_t i = 0; i < step.rows.size(); ++i) {
     step.rows[i].logits = std::span<const float>(step.logits).subspan(i * width, width);

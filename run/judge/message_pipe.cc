@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <ctime>
 
 namespace twin::run {
@@ -33,12 +34,6 @@ bool Wait(int descriptor, short events, double until) {
 }
 
 }  // namespace
-
-std::string MessageReader::GetText() {
-  std::vector<char> text;
-  GetList(text);
-  return {text.begin(), text.end()};
-}
 
 bool MessagePipe::Send(std::span<const std::byte> message, double seconds) {
   timed_out_ = false;

@@ -51,6 +51,7 @@ FileView ViewOf(const PolicyFile& file, const HostOptions& options) {
   return view;
 }
 
+constexpr const char* kNoValidMessage = "the policy's process sent no valid message";
 // An answer that takes longer than its CPU time by less than this was on its way.
 constexpr double kWaySeconds = 1e-3;
 
@@ -180,7 +181,7 @@ class PolicyHost::RemotePolicy final : public Policy {
     MessageWriter message;
     message.Put(HostMessage::kPlan);
     message.Put(Nanoseconds(now));
-    message.Append(tap_.events());
+    message.Append(tap_.events().bytes());
     tap_.Clear();
     double planning_s = 0;
     MessageReader reader = host_.Measure(message, HostMessage::kPlanned, planning_s);
@@ -189,8 +190,8 @@ class PolicyHost::RemotePolicy final : public Policy {
       answer = GetAnswer(reader);
       GetCalls(reader, calls_);
       reader.End();
-    } catch (const BadMessage& error) {
-      host_.Fail(FailureKind::kEnded, error.what());
+    } catch (const BadMessage&) {
+      host_.Fail(FailureKind::kEnded, kNoValidMessage);
     }
     host_.planning_s_.push_back(planning_s);
     host_.planned_s_ += planning_s;
@@ -277,8 +278,8 @@ void PolicyHost::LoadFile() {
   PolicyTraits traits;
   try {
     traits = GetTraits(answer, texts);
-  } catch (const BadMessage& error) {
-    Fail(FailureKind::kRefused, error.what());
+  } catch (const BadMessage&) {
+    Fail(FailureKind::kRefused, kNoValidMessage);
   }
   if (policy_->make && traits != policy_->traits) Fail(FailureKind::kRefused, kTraitsChange);
   if (policy_->make) return;
@@ -368,8 +369,8 @@ MessageReader PolicyHost::Receive(HostMessage expected) {
     if (kind != HostMessage::kFailure) throw BadMessage();
     const auto failure = answer.Get<FailureKind>();
     Fail(std::min(failure, FailureKind::kEnded), answer.GetText());
-  } catch (const BadMessage& error) {
-    Fail(FailureKind::kEnded, error.what());
+  } catch (const BadMessage&) {
+    Fail(FailureKind::kEnded, kNoValidMessage);
   }
 }
 
