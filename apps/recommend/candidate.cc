@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <type_traits>
 
@@ -20,10 +19,8 @@
 namespace twin::run {
 namespace {
 
-constexpr std::string_view kAnyServer = "vllm-0.33.0";  // to read models and data sheets
-// Servers where the request names none: the newest release of each system.
-constexpr std::array kServers = {kAnyServer, std::string_view("sglang-0.5.23"),
-                                 std::string_view("tgi-3.3.7"), std::string_view("trtllm-1.0.0")};
+// To read models and data sheets.
+std::string_view AnyServer() { return Servers().front()->presets.back().name; }
 
 // The largest values that are tried unless the request has some.
 constexpr std::int64_t kMostSeqs = 1024;
@@ -165,14 +162,14 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
     return request.experiment->With(
         ChangesOf({.model = model, .hardware = hardware, .server = std::string(server)}), {});
   };
-  if (!read(0, 0, kAnyServer).system.groups.empty()) {
+  if (!read(0, 0, AnyServer()).system.groups.empty()) {
     throw InputError(
         InputError::Kind::kUsage, "set",
         "has system.replica_groups; allowed: none, as the replicas of a recommendation "
         "are equal");
   }
   for (std::size_t i = 0; i < request.hardware.size(); ++i) {
-    const SystemConfig system = read(0, i, kAnyServer).system;
+    const SystemConfig system = read(0, i, AnyServer()).system;
     if (system.ffn && !request.hardware[i].ffn) {
       throw InputError(InputError::Kind::kUsage, "set",
                        fmt::format("has system.ffn, but hardware {} has no pool; allowed with: "
@@ -183,13 +180,13 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
   }
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 0; i < request.models.size(); ++i) {
-    const SystemConfig system = read(i, 0, kAnyServer).system;
+    const SystemConfig system = read(i, 0, AnyServer()).system;
     model_dtypes_.push_back(UniformFormat(system.model_spec));
     tokens.push_back(system.model_spec.max_position);
   }
   model_tokens_ = std::move(tokens);
   if (request.max_model_len == 0) {
-    longest_ = LongestRequestOf(read(0, 0, kAnyServer).workload, request.seed);
+    longest_ = LongestRequestOf(read(0, 0, AnyServer()).workload, request.seed);
   }
   for (const std::string& server : ServersOf()) (void)read(0, 0, server);
   RequireKnownSettings();
@@ -202,7 +199,7 @@ void CandidateSpace::FindFfnLayouts() {
   const LongestRequest lengths =
       longest_ ? *longest_
                : LongestRequestOf(
-                     request_.experiment->With(ChangesOf({.server = std::string(kAnyServer)}), {})
+                     request_.experiment->With(ChangesOf({.server = std::string(AnyServer())}), {})
                          .workload,
                      request_.seed);
   CostCache costs;
@@ -324,11 +321,7 @@ std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choi
   add(Setting::kSchedulePolicy, choice.schedule_policy);
   add(Setting::kContextChunking, choice.context_chunking_policy);
   add(Setting::kMaxModelLen, ContextTokensOf(choice.model));
-  if (const auto policy = FindServerPolicy(choice.server);
-      policy == "tgi_v2" || policy == "tgi_v3") {
-    changes.push_back(
-        fmt::format("policy.{}.max_concurrent_requests={}", policy, kUnlimitedConcurrency));
-  }
+  add(Setting::kMaxConcurrentRequests, std::optional(kUnlimitedConcurrency));
   return changes;
 }
 
@@ -359,7 +352,9 @@ std::string CandidateSpace::LengthText() const {
 
 std::vector<std::string> CandidateSpace::ServersOf() const {
   if (!request_.settings.server.empty()) return request_.settings.server;
-  return {kServers.begin(), kServers.end()};
+  std::vector<std::string> newest;
+  for (const Server* server : Servers()) newest.emplace_back(server->presets.back().name);
+  return newest;
 }
 
 std::vector<std::optional<DType>> CandidateSpace::DtypesOf(std::size_t model,

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
 
 #include "config/servers/launch_command.h"
-#include "core/check.h"
+#include "config/servers/servers.h"
 #include "core/files/output_file.h"
 #include "core/number_text.h"
 
@@ -19,27 +18,9 @@ namespace {
 constexpr int kPort = 8000;
 constexpr int kBenchSeconds = 60;  // of sending, at the load
 
-// The container of each server's own project; {} is the release.
-struct ServerImage {
-  std::string_view server;
-  std::string_view image;
-  std::string_view listen;  // on all addresses of the container
-};
-constexpr std::array kImages = {
-    ServerImage{"vllm", "vllm/vllm-openai:v{}", "--host 0.0.0.0"},
-    ServerImage{"sglang", "lmsysorg/sglang:v{}", "--host 0.0.0.0"},
-    ServerImage{"tgi", "ghcr.io/huggingface/text-generation-inference:{}", "--hostname 0.0.0.0"},
-    ServerImage{"trtllm", "nvcr.io/nvidia/tensorrt-llm/release:{}", "--host 0.0.0.0"}};
-
 // The parts of a server's name, as in "vllm-0.33.0".
 std::string_view SystemOf(std::string_view server) { return server.substr(0, server.find('-')); }
 std::string_view ReleaseOf(std::string_view server) { return server.substr(server.find('-') + 1); }
-
-const ServerImage& ImageOf(std::string_view server) {
-  const auto found = std::ranges::find(kImages, SystemOf(server), &ServerImage::server);
-  CHECK(found != kImages.end());
-  return *found;
-}
 
 // The command with its last part in place of the shell, which then gets the signals.
 std::string ExecText(std::string command) {
@@ -162,7 +143,7 @@ class DeploymentWriter {
   }
 
   [[nodiscard]] std::string Engines() const {
-    const ServerImage& image = ImageOf(choice_.server);
+    const twin::Server& server = *FindServer(choice_.server)->server;
     return fmt::format(
         R"(apiVersion: v1
 kind: Service
@@ -208,8 +189,8 @@ spec:
           emptyDir: {{ medium: Memory, sizeLimit: 8Gi }}
 )",
         fmt::arg("port", kPort), fmt::arg("replicas", replicas()),
-        fmt::arg("image", fmt::format(fmt::runtime(image.image), ReleaseOf(choice_.server))),
-        fmt::arg("command", ExecText(first_.command)), fmt::arg("listen", image.listen),
+        fmt::arg("image", fmt::format(fmt::runtime(server.image), ReleaseOf(choice_.server))),
+        fmt::arg("command", ExecText(first_.command)), fmt::arg("listen", server.listen),
         fmt::arg("devices", devices()));
   }
 

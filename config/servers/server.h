@@ -43,7 +43,7 @@ struct ServerMachine {
 };
 
 // How the host prepares steps, and the largest captured graph.
-struct ServerHost {
+struct StepPreparation {
   std::string_view engine;     // a word of cost.profile.engine
   std::uint32_t captured = 0;  // 0: the cost model's own rule
   bool hidden =
@@ -57,6 +57,8 @@ struct Server {
   std::string_view title;                  // as its makers write it
   std::span<const ServerPreset> presets;   // oldest first
   std::span<const LayerRule> layer_rules;  // a later one holds against an earlier one
+  std::string_view image;    // the container of the server's own project; {} is the release
+  std::string_view listen;   // arguments by which it serves on all addresses of the container
   std::string_view library;  // of its kernels: a word of cost.profile.library; empty: the default
   double boundary_log_sd = 0.3;  // of boundaries that were not recorded, of their logarithm
 
@@ -66,7 +68,8 @@ struct Server {
                         const ServerMachine& machine, const proto::Experiment& asked,
                         proto::Experiment& defaults);
   // Returns nullopt for a policy of another server.
-  std::optional<ServerHost> (*find_host)(const ServerMachine& machine, const proto::Policy& policy);
+  std::optional<StepPreparation> (*find_step_preparation)(const ServerMachine& machine,
+                                                          const proto::Policy& policy);
   // Returns the rule for the longest request; nullopt for a policy of another server. `name`: the
   // server that the experiment names, if any.
   std::optional<PositionRule> (*find_position_rule)(std::string_view policy,

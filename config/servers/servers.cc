@@ -76,20 +76,21 @@ void FillLibrary(const Server& server, proto::Cost& cost) {
 }
 
 // Sets how the host prepares steps and the sizes of captured graphs, which follow from the policy.
-void FillHost(const ServerMachine& machine, const proto::Policy& policy, proto::Cost& cost) {
-  std::optional<ServerHost> host;
+void FillStepPreparation(const ServerMachine& machine, const proto::Policy& policy,
+                         proto::Cost& cost) {
+  std::optional<StepPreparation> preparation;
   for (const Server* const server : kServers) {
-    if (!host) host = server->find_host(machine, policy);
+    if (!preparation) preparation = server->find_step_preparation(machine, policy);
   }
-  if (!host) return;
+  if (!preparation) return;
   proto::ProfileCost& profile = *cost.mutable_profile();
   if (!profile.has_engine()) {
     proto::ProfileCost::Engine engine{};
-    CHECK(proto::ProfileCost::Engine_Parse(std::string(host->engine), &engine));
+    CHECK(proto::ProfileCost::Engine_Parse(std::string(preparation->engine), &engine));
     profile.set_engine(engine);
   }
-  if (!profile.has_captured_size_max()) profile.set_captured_size_max(host->captured);
-  if (!host->hidden) return;
+  if (!profile.has_captured_size_max()) profile.set_captured_size_max(preparation->captured);
+  if (!preparation->hidden) return;
   if (!profile.has_host_s()) profile.set_host_s(0);
   if (!profile.has_host_per_item_s()) profile.set_host_per_item_s(0);
 }
@@ -211,7 +212,7 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
   message = std::move(defaults);
   KeepAsked(asked, *found, *message.mutable_system());
   if (proto::Cost& cost = *message.mutable_cost(); TakesProfile(cost)) {
-    FillHost(machine, message.policy(), cost);
+    FillStepPreparation(machine, message.policy(), cost);
     FillLibrary(*found->server, cost);
   }
   if (message.cost().kind_case() == proto::Cost::KIND_NOT_SET) message.clear_cost();

@@ -132,12 +132,12 @@ void FillSglang(const ServerPreset& /*preset*/, const ServerVersion& version,
       SglangMemoryShare(machine.hardware, machine.parallelism, step));
 }
 
-std::optional<ServerHost> FindSglangHost(const ServerMachine& machine,
-                                         const proto::Policy& policy) {
+std::optional<StepPreparation> FindSglangStepPreparation(const ServerMachine& machine,
+                                                         const proto::Policy& policy) {
   if (!policy.has_sglang()) return std::nullopt;
   const bool overlaps = !policy.sglang().has_overlap() || policy.sglang().overlap();
-  return ServerHost{overlaps ? "sglang" : "v1_sync",
-                    SglangCaptured(machine.hardware, machine.parallelism)};
+  return StepPreparation{overlaps ? "sglang" : "v1_sync",
+                         SglangCaptured(machine.hardware, machine.parallelism)};
 }
 
 std::optional<PositionRule> FindSglangPositions(std::string_view policy,
@@ -166,9 +166,11 @@ const Server kSglangServer = {.family = "sglang",
                               .title = "SGLang",
                               .presets = kSglangPresets,
                               .layer_rules = kSglangRules,
+                              .image = "lmsysorg/sglang:v{}",
+                              .listen = "--host 0.0.0.0",
                               .library = "sglang",
                               .fill_defaults = FillSglang,
-                              .find_host = FindSglangHost,
+                              .find_step_preparation = FindSglangStepPreparation,
                               .find_position_rule = FindSglangPositions,
                               .launch_command = SglangCommand};
 

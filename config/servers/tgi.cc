@@ -121,10 +121,10 @@ void FillTgi(const ServerPreset& preset, const ServerVersion& version, const Ser
   }
 }
 
-std::optional<ServerHost> FindTgiHost(const ServerMachine& /*machine*/,
-                                      const proto::Policy& policy) {
+std::optional<StepPreparation> FindTgiStepPreparation(const ServerMachine& /*machine*/,
+                                                      const proto::Policy& policy) {
   if (!policy.has_tgi_v2() && !policy.has_tgi_v3()) return std::nullopt;
-  return ServerHost{"v0", kTgiCapturedMax};
+  return StepPreparation{"v0", kTgiCapturedMax};
 }
 
 std::optional<PositionRule> FindTgiPositions(std::string_view policy,
@@ -159,9 +159,11 @@ const Server kTgiServer = {.family = "tgi",
                            .title = "TGI",
                            .presets = kTgiPresets,
                            .layer_rules = kTgiRules,
+                           .image = "ghcr.io/huggingface/text-generation-inference:{}",
+                           .listen = "--hostname 0.0.0.0",
                            .library = "",
                            .fill_defaults = FillTgi,
-                           .find_host = FindTgiHost,
+                           .find_step_preparation = FindTgiStepPreparation,
                            .find_position_rule = FindTgiPositions,
                            .launch_command = TgiCommand};
 

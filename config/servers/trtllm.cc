@@ -67,10 +67,10 @@ void FillTrtllm(const ServerPreset& /*preset*/, const ServerVersion& version,
 }
 
 // Its overlap scheduler hides the host.
-std::optional<ServerHost> FindTrtllmHost(const ServerMachine& /*machine*/,
-                                         const proto::Policy& policy) {
+std::optional<StepPreparation> FindTrtllmStepPreparation(const ServerMachine& /*machine*/,
+                                                         const proto::Policy& policy) {
   if (!policy.has_trtllm()) return std::nullopt;
-  return ServerHost{"trtllm", 512, true};
+  return StepPreparation{"trtllm", 512, true};
 }
 
 std::optional<PositionRule> FindTrtllmPositions(std::string_view policy,
@@ -99,9 +99,11 @@ const Server kTrtllmServer = {.family = "trtllm",
                               .title = "TensorRT-LLM",
                               .presets = kTrtllmPresets,
                               .layer_rules = kTrtllmRules,
+                              .image = "nvcr.io/nvidia/tensorrt-llm/release:{}",
+                              .listen = "--host 0.0.0.0",
                               .library = "trtllm",
                               .fill_defaults = FillTrtllm,
-                              .find_host = FindTrtllmHost,
+                              .find_step_preparation = FindTrtllmStepPreparation,
                               .find_position_rule = FindTrtllmPositions,
                               .launch_command = TrtllmCommand};
 

@@ -316,16 +316,16 @@ void FillVllm(const ServerPreset& preset, const ServerVersion& version,
   }
 }
 
-std::optional<ServerHost> FindVllmHost(const ServerMachine& /*machine*/,
-                                       const proto::Policy& policy) {
+std::optional<StepPreparation> FindVllmStepPreparation(const ServerMachine& /*machine*/,
+                                                       const proto::Policy& policy) {
   if (policy.has_vllm_v1()) {
     const std::int32_t twice = 2 * std::min(policy.vllm_v1().max_num_seqs(), 256);
-    return ServerHost{policy.vllm_v1().async_scheduling() ? "v1_async" : "v1_sync",
-                      static_cast<std::uint32_t>(std::min(twice, 512))};
+    return StepPreparation{policy.vllm_v1().async_scheduling() ? "v1_async" : "v1_sync",
+                           static_cast<std::uint32_t>(std::min(twice, 512))};
   }
   if (policy.has_vllm_v0()) {
-    return ServerHost{"v0",
-                      static_cast<std::uint32_t>(std::min(policy.vllm_v0().max_num_seqs(), 256))};
+    return StepPreparation{
+        "v0", static_cast<std::uint32_t>(std::min(policy.vllm_v0().max_num_seqs(), 256))};
   }
   return std::nullopt;
 }
@@ -367,10 +367,12 @@ const Server kVllmServer = {.family = "vllm",
                             .title = "vLLM",
                             .presets = kVllmPresets,
                             .layer_rules = kVllmRules,
+                            .image = "vllm/vllm-openai:v{}",
+                            .listen = "--host 0.0.0.0",
                             .library = "",
                             .boundary_log_sd = 0.2,
                             .fill_defaults = FillVllm,
-                            .find_host = FindVllmHost,
+                            .find_step_preparation = FindVllmStepPreparation,
                             .find_position_rule = FindVllmPositions,
                             .runs_pipelines = true,
                             .launch_command = VllmCommand};
