@@ -60,19 +60,18 @@ std::vector<std::int32_t> PowersOfTwo(const std::vector<std::uint32_t>& given,
   return values;
 }
 
-// A setting of the policy that the request names.
+// Whether the request names a setting.
 struct NamedSetting {
   Setting setting;
   bool named;
 };
 
 std::vector<NamedSetting> NamedSettingsOf(const OpenSettingsConfig& open) {
-  return {{Setting::kTokenBudget, !open.token_budget.empty()},
-          {Setting::kMaxNumSeqs, !open.max_num_seqs.empty()},
-          {Setting::kMaxBatchTotalTokens, !open.max_batch_total_tokens.empty()},
-          {Setting::kWaitingServedRatio, !open.waiting_served_ratio.empty()},
-          {Setting::kSchedulePolicy, !open.schedule_policy.empty()},
-          {Setting::kContextChunking, !open.context_chunking_policy.empty()}};
+  std::vector<NamedSetting> settings;
+  ForEachOpenSetting([&](Setting setting, auto /*own*/, auto given) {
+    settings.push_back({setting, !(open.*given).empty()});
+  });
+  return settings;
 }
 
 // Combines the values of one setting with all combinations so far.
@@ -301,10 +300,6 @@ std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choi
   if (choice.weight_dtype)
     changes.push_back(
         fmt::format("system.model_shape.weight_dtype={}", Name(*choice.weight_dtype)));
-  if (choice.gpu_memory_utilization) {
-    changes.push_back(
-        fmt::format("system.memory.utilization={}", ShortestText(*choice.gpu_memory_utilization)));
-  }
   const auto add = [&]<class T>(Setting setting, const std::optional<T>& value) {
     const std::string path = FieldOfServer(choice.server, setting);
     if (!value || path.empty()) return;
@@ -314,12 +309,7 @@ std::vector<std::string> CandidateSpace::ChangesOf(const CandidateSettings& choi
       changes.push_back(fmt::format("{}={}", path, *value));
     }
   };
-  add(Setting::kTokenBudget, choice.token_budget);
-  add(Setting::kMaxNumSeqs, choice.max_num_seqs);
-  add(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
-  add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
-  add(Setting::kSchedulePolicy, choice.schedule_policy);
-  add(Setting::kContextChunking, choice.context_chunking_policy);
+  ForEachOpenSetting([&](Setting setting, auto own, auto /*given*/) { add(setting, choice.*own); });
   add(Setting::kMaxModelLen, ContextTokensOf(choice.model));
   add(Setting::kMaxConcurrentRequests, std::optional(kUnlimitedConcurrency));
   return changes;
@@ -564,17 +554,9 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request,
     parameters.emplace_back("prefill_replicas", std::int64_t{choice.layout.prefill_replicas});
   if (choice.weight_dtype)
     parameters.emplace_back("weight_dtype", std::string(Name(*choice.weight_dtype)));
-  if (choice.token_budget) parameters.emplace_back("token_budget", *choice.token_budget);
-  if (choice.max_num_seqs) parameters.emplace_back("max_num_seqs", *choice.max_num_seqs);
-  if (choice.gpu_memory_utilization)
-    parameters.emplace_back("gpu_memory_utilization", *choice.gpu_memory_utilization);
-  const auto add = [&parameters](Setting setting, const auto& value) {
-    if (value) parameters.emplace_back(std::string(SettingWord(setting)), *value);
-  };
-  add(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
-  add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
-  add(Setting::kSchedulePolicy, choice.schedule_policy);
-  add(Setting::kContextChunking, choice.context_chunking_policy);
+  ForEachOpenSetting([&](Setting setting, auto own, auto /*given*/) {
+    if (choice.*own) parameters.emplace_back(std::string(SettingWord(setting)), *(choice.*own));
+  });
   return parameters;
 }
 

@@ -99,15 +99,11 @@ void AddWords(const char* path, const std::vector<std::string>& given,
 
 // The first values that the request names for settings that another server did not have.
 void AddNamedSettings(const OpenSettingsConfig& open, CandidateSettings& choice) {
-  const auto add = [&choice](Setting setting, const auto& given, auto& member) {
-    if (member || given.empty() || FieldOfServer(choice.server, setting).empty()) return;
-    member = given.front();
-  };
-  add(Setting::kMaxNumSeqs, open.max_num_seqs, choice.max_num_seqs);
-  add(Setting::kMaxBatchTotalTokens, open.max_batch_total_tokens, choice.max_batch_total_tokens);
-  add(Setting::kWaitingServedRatio, open.waiting_served_ratio, choice.waiting_served_ratio);
-  add(Setting::kSchedulePolicy, open.schedule_policy, choice.schedule_policy);
-  add(Setting::kContextChunking, open.context_chunking_policy, choice.context_chunking_policy);
+  ForEachOpenSetting([&](Setting setting, auto own, auto given) {
+    const auto& values = open.*given;
+    if (choice.*own || values.empty() || FieldOfServer(choice.server, setting).empty()) return;
+    choice.*own = values.front();
+  });
 }
 
 void AddWordVariants(const CandidateSpace& space, const CandidateSettings& choice,

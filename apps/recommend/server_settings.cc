@@ -58,15 +58,9 @@ bool RunsPipelines(std::string_view server) {
 bool SeparatesPrefill(std::string_view server) { return FindServerPolicy(server) == "vllm_v1"; }
 
 void DropForeignSettings(CandidateSettings& choice) {
-  const auto drop = [&choice](Setting setting, auto& member) {
-    if (FieldOfServer(choice.server, setting).empty()) member.reset();
-  };
-  drop(Setting::kTokenBudget, choice.token_budget);
-  drop(Setting::kMaxNumSeqs, choice.max_num_seqs);
-  drop(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
-  drop(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
-  drop(Setting::kSchedulePolicy, choice.schedule_policy);
-  drop(Setting::kContextChunking, choice.context_chunking_policy);
+  ForEachOpenSetting([&choice](Setting setting, auto own, auto /*open*/) {
+    if (FieldOfServer(choice.server, setting).empty()) (choice.*own).reset();
+  });
 }
 
 void ReadSettings(const Deployment& deployment, CandidateSettings& choice) {

@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "apps/recommend/candidate_settings.h"
+#include "config/recommend_config.h"
+#include "config/servers/settings.h"
 #include "run/deployment.h"
 
 namespace twin::run {
@@ -18,6 +20,23 @@ bool SeparatesPrefill(std::string_view server);
 
 // A recommended TGI refuses nobody: --max-concurrent-requests of its command and of its simulation.
 inline constexpr int kUnlimitedConcurrency = 10'000;
+
+// Calls visit(setting, member of CandidateSettings, member of OpenSettingsConfig) for every setting
+// of a server, beside its layout, that a request may leave open.
+template <class Visit>
+void ForEachOpenSetting(Visit&& visit) {
+  using Choice = CandidateSettings;
+  using Open = OpenSettingsConfig;
+  visit(Setting::kTokenBudget, &Choice::token_budget, &Open::token_budget);
+  visit(Setting::kMaxNumSeqs, &Choice::max_num_seqs, &Open::max_num_seqs);
+  visit(Setting::kMemoryShare, &Choice::gpu_memory_utilization, &Open::gpu_memory_utilization);
+  visit(Setting::kMaxBatchTotalTokens, &Choice::max_batch_total_tokens,
+        &Open::max_batch_total_tokens);
+  visit(Setting::kWaitingServedRatio, &Choice::waiting_served_ratio, &Open::waiting_served_ratio);
+  visit(Setting::kSchedulePolicy, &Choice::schedule_policy, &Open::schedule_policy);
+  visit(Setting::kContextChunking, &Choice::context_chunking_policy,
+        &Open::context_chunking_policy);
+}
 
 // Unsets the settings in `choice` that its server does not have.
 void DropForeignSettings(CandidateSettings& choice);
