@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/models/layered_readers.h"
+#include "config/models/layered_config.h"
 #include "core/printable.h"
 
 namespace twin {

@@ -2,13 +2,10 @@
 
 #include <array>
 
-#include "config/models/layered_readers.h"
-
 namespace twin {
 namespace {
 
-constexpr std::array kAll = {LatentReaders,    MixtureReaders, RoutedReaders,
-                             RecurrentReaders, WindowReaders,  BlockReaders};
+constexpr std::array kAll = {LatentReaders, MixtureReaders, RecurrentReaders, DenseReaders};
 
 const LayeredReader* Find(std::string_view model_type) {
   for (const auto readers : kAll) {

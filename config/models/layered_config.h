@@ -1,13 +1,25 @@
 // Readers of config.json for families whose layers differ or have other than plain attention.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "config/models/config_fields.h"
-#include "core/model_spec.h"
+#include "config/models/layered_fields.h"
 
 namespace twin {
+
+struct LayeredReader {
+  std::string_view model_type;
+  ModelSpec (*read)(LayeredFields&);
+  bool tied_embeddings = false;  // if tie_word_embeddings is absent
+};
+
+// The readers of all families, by the kind of their attention or MLP.
+std::span<const LayeredReader> LatentReaders();
+std::span<const LayeredReader> MixtureReaders();
+std::span<const LayeredReader> RecurrentReaders();
+std::span<const LayeredReader> DenseReaders();
 
 bool IsLayeredFamily(std::string_view model_type);
 std::string LayeredFamilyNames();

@@ -105,6 +105,12 @@ LayerSpec ReadPlainHeads(LayeredFields& fields) {
   return layer;
 }
 
+LayerSpec ReadBiasedHeads(LayeredFields& fields, bool absent) {
+  LayerSpec layer = ReadPlainHeads(fields);
+  layer.qkv_bias = layer.output_bias = fields.Flag("attention_bias", absent);
+  return layer;
+}
+
 LatentSpec ReadLatentShape(LayeredFields& fields) {
   return {.query_rank = fields.Or("q_lora_rank", 0),
           .kv_rank = fields.Size("kv_lora_rank"),

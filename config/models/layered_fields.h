@@ -53,6 +53,8 @@ ModelSpec ReadFrame(LayeredFields& fields, const std::vector<LayerSpec>& layers,
                     const char* positions = "max_position_embeddings");
 // num_attention_heads, num_key_value_heads and head_dim.
 LayerSpec ReadPlainHeads(LayeredFields& fields);
+// Also attention_bias, which holds for all projections.
+LayerSpec ReadBiasedHeads(LayeredFields& fields, bool absent = false);
 LatentSpec ReadLatentShape(LayeredFields& fields);
 LayerSpec LatentLayer(std::int32_t heads, const LatentSpec& latent);
 

@@ -1,14 +1,22 @@
 // Source of the fields: config.json of the models in presets/.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstddef>
+#include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "config/models/layered_readers.h"
+#include "config/models/layered_config.h"
+#include "core/printable.h"
 
 namespace twin {
 namespace {
+
+using nlohmann::json;
 
 ModelSpec ReadMixtures(LayeredFields& fields, const LayerSpec& heads, const MoeSpec& moe,
                        std::int32_t layers) {
@@ -31,8 +39,7 @@ ModelSpec ReadGlm4(LayeredFields& fields) {
 
 ModelSpec ReadDots(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
-  LayerSpec heads = ReadPlainHeads(fields);
-  heads.qkv_bias = heads.output_bias = fields.Flag("attention_bias", false);
+  LayerSpec heads = ReadBiasedHeads(fields);
   heads.qk_norm = true;
   const MoeSpec moe =
       ReadExperts(fields, {.shared_count = "n_shared_experts", .selection_bias = true});
@@ -60,8 +67,7 @@ ModelSpec ReadMiniMaxM2(LayeredFields& fields) {
 
 ModelSpec ReadHunyuan(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
-  LayerSpec heads = ReadPlainHeads(fields);
-  heads.qkv_bias = heads.output_bias = fields.Flag("attention_bias", false);
+  LayerSpec heads = ReadBiasedHeads(fields);
   heads.qk_norm = fields.Flag("use_qk_norm", true);
   // A number, or a list with one number a layer that must be equal.
   const auto number = [&](const char* field) {
@@ -93,8 +99,7 @@ ModelSpec ReadHunyuan(LayeredFields& fields) {
 
 ModelSpec ReadGptOss(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
-  LayerSpec full = ReadPlainHeads(fields);
-  full.qkv_bias = full.output_bias = fields.Flag("attention_bias", true);
+  LayerSpec full = ReadBiasedHeads(fields, true);
   full.sinks = true;
   full.moe = ReadExperts(fields, {.experts = "num_local_experts", .width = "intermediate_size"});
   full.moe.router_bias = full.moe.expert_bias = true;
@@ -109,8 +114,7 @@ ModelSpec ReadGptOss(LayeredFields& fields) {
 
 ModelSpec ReadLlama4(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
-  LayerSpec heads = ReadPlainHeads(fields);
-  heads.qkv_bias = heads.output_bias = fields.Flag("attention_bias", false);
+  LayerSpec heads = ReadBiasedHeads(fields);
   fields.Know({"use_qk_norm"});  // a norm without numbers
   MoeSpec moe = ReadExperts(fields, {.experts = "num_local_experts", .width = "intermediate_size"});
   moe.shared_intermediate = moe.expert_intermediate;
@@ -182,12 +186,287 @@ ModelSpec ReadPhiMoe(LayeredFields& fields) {
 // The text part of Qwen3-VL, which has the layers of Qwen3.
 ModelSpec ReadQwen3VlMoe(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
-  LayerSpec heads = ReadPlainHeads(fields);
-  heads.qkv_bias = heads.output_bias = fields.Flag("attention_bias", false);
+  LayerSpec heads = ReadBiasedHeads(fields);
   heads.qk_norm = true;
   const MoeSpec moe = ReadExperts(fields, {.experts = "num_experts", .shared_gate = true});
   if (fields.Or("decoder_sparse_step", 1) != 1) fields.Refuse("decoder_sparse_step must be 1");
   return ReadMixtures(fields, heads, moe, layers);
+}
+
+// ---- Names of fields, or places of them, of their own ----
+
+// Source: the classes of transformers 5.23 and SGLang 0.5.23.
+
+void RequireOff(LayeredFields& fields, const char* field) {
+  if (fields.Flag(field, false)) fields.Refuse(fmt::format("{} is true, must be false", field));
+}
+
+// The first of the names that the file has, else the first one. Refuses other names with another
+// value.
+const char* NameOf(LayeredFields& fields, std::initializer_list<const char*> names) {
+  fields.Know(names);
+  const char* found = nullptr;
+  for (const char* const name : names) {
+    const json* const value = fields.Find(name);
+    if (value == nullptr) continue;
+    if (found == nullptr) found = name;
+    if (*value != *fields.Find(found)) fields.Refuse(fmt::format("{} is not {}", name, found));
+  }
+  return found == nullptr ? *names.begin() : found;
+}
+
+ModelSpec ReadErnieMoe(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  RequireOff(fields, "use_bias");
+  const LayerSpec heads = ReadPlainHeads(fields);
+  if (!fields.Has("moe_num_shared_experts")) {
+    fields.Refuse("moe_num_shared_experts is missing, must be an integer of 0 or more");
+  }
+  const MoeSpec moe =
+      ReadExperts(fields, {.experts = NameOf(fields, {"moe_num_experts", "num_experts"}),
+                           .per_token = NameOf(fields, {"moe_k", "num_experts_per_tok"}),
+                           .shared_count = "moe_num_shared_experts",
+                           .selection_bias = true});
+  const std::int32_t start = fields.Or("moe_layer_start_index", 1);
+  const std::int32_t interval = fields.Or("moe_layer_interval", 1);
+  if (interval == 0) fields.Refuse("moe_layer_interval is 0, must be positive");
+  const json* const last = fields.Find("moe_layer_end_index");
+  const bool to_end = last == nullptr || *last == -1;
+  const std::int32_t end = to_end ? layers - 1 : fields.Or("moe_layer_end_index", 0);
+  std::vector<LayerSpec> list;
+  for (std::int32_t i = 0; i < layers; ++i) {
+    const bool sparse = (i + 1) % interval == 0 && i >= start && i <= end;
+    list.push_back(WithMlp(fields, heads, moe, sparse));
+  }
+  return ReadFrame(fields, list);
+}
+
+// Ling 1 and 2, which share the type bailing_moe.
+ModelSpec ReadBailingMoe(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  RequireOff(fields, "use_bias");
+  RequireOff(fields, "multi_gate");
+  LayerSpec heads = ReadPlainHeads(fields);
+  heads.qkv_bias = fields.Flag("use_qkv_bias", false);
+  heads.qk_norm = fields.Flag("use_qk_norm", false);
+  const std::string router = fields.Text("router_type", "topN");
+  if (router != "topN") {
+    fields.Refuse(fmt::format("router_type is {}, must be topN", Printable(router)));
+  }
+  constexpr const char* kWidth = "moe_shared_expert_intermediate_size";
+  const MoeSpec moe =
+      ReadExperts(fields, {.experts = "num_experts",
+                           .shared_count = "num_shared_experts",
+                           .shared_width = fields.Has(kWidth) ? kWidth : nullptr,
+                           .selection_bias = fields.Flag("moe_router_enable_expert_bias", false)});
+  if (!fields.Flag("moe_router_enable_shared_expert", true)) {
+    fields.Refuse("moe_router_enable_shared_expert is false, must be true");
+  }
+  std::vector<LayerSpec> list;
+  for (const bool sparse : ReadSparseLayers(fields, layers, 0)) {
+    list.push_back(WithMlp(fields, heads, moe, sparse));
+  }
+  return ReadFrame(fields, list);
+}
+
+// ---- MiniMax-M3 ----
+
+struct BlockSparseLayers {
+  BlockIndexSpec index;
+  std::vector<bool> sparse;
+};
+
+// Layers by sparse_attention_config, of a file of MiniMax.
+BlockSparseLayers ReadNestedIndex(const ConfigFields& config, std::int32_t layers) {
+  LayeredFields nested(config);
+  BlockSparseLayers read;
+  read.sparse.resize(static_cast<std::size_t>(layers));
+  if (!nested.Flag("use_sparse_attention", true)) return read;
+  const auto kinds = nested.Numbers("sparse_attention_freq", layers, 1);
+  const bool lists_values = nested.Has("sparse_disable_index_value");
+  const auto without = lists_values ? nested.Numbers("sparse_disable_index_value", layers, 1)
+                                    : std::vector<std::int32_t>(kinds.size(), 1);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    read.sparse[i] = kinds[i] == 1;
+    if (read.sparse[i] && without[i] == 0) {
+      nested.Refuse(fmt::format(
+          "sparse_disable_index_value[{}] is 0, must be 1 in layers with sparse attention", i));
+    }
+  }
+  read.index = {.heads = nested.Size("sparse_num_index_heads"),
+                .dim = nested.Size("sparse_index_dim"),
+                .block = nested.Size("sparse_block_size"),
+                .blocks = nested.Size("sparse_topk_blocks")};
+  config.RefuseOthers({"use_sparse_attention", "sparse_attention_freq",
+                       "sparse_disable_index_value", "sparse_num_index_heads", "sparse_index_dim",
+                       "sparse_block_size", "sparse_topk_blocks", "sparse_score_type",
+                       "sparse_local_block"});
+  return read;
+}
+
+// Layers by layer_types, of a file that transformers has written.
+BlockSparseLayers ReadFlatIndex(LayeredFields& fields, std::int32_t layers) {
+  BlockSparseLayers read;
+  for (const auto& kind :
+       fields.Names("layer_types", layers, {"full_attention", "minimax_m3_sparse"})) {
+    read.sparse.push_back(kind != "full_attention");
+  }
+  read.index = {.heads = fields.Size("index_n_heads"),
+                .dim = fields.Size("index_head_dim"),
+                .block = fields.Size("index_block_size"),
+                .blocks = fields.Size("index_topk_blocks")};
+  return read;
+}
+
+ModelSpec ReadMiniMaxM3(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  RequireOff(fields, "attention_output_gate");
+  LayerSpec heads = ReadPlainHeads(fields);
+  if (fields.Text("qk_norm_type", "per_head") != "per_head") {
+    fields.Refuse("qk_norm_type must be per_head");
+  }
+  heads.qk_norm = fields.Flag("use_qk_norm", true);
+  const MoeSpec moe =
+      ReadExperts(fields, {.experts = "num_local_experts",
+                           .width = NameOf(fields, {"intermediate_size", "moe_intermediate_size"}),
+                           .shared_count = "n_shared_experts",
+                           .shared_width = "shared_intermediate_size",
+                           .selection_bias = fields.Flag("use_routing_bias", true)});
+  fields.Know({"sparse_attention_config"});
+  const auto nested = fields.config().Object("sparse_attention_config");
+  const BlockSparseLayers blocks =
+      nested ? ReadNestedIndex(*nested, layers) : ReadFlatIndex(fields, layers);
+  const auto sparse = ReadSparseLayers(fields, layers, 0);
+  std::vector<LayerSpec> list;
+  for (std::size_t i = 0; i < sparse.size(); ++i) {
+    LayerSpec layer = heads;
+    if (blocks.sparse[i]) layer.block_index = blocks.index;
+    if (sparse[i]) {
+      layer.moe = moe;
+    } else {
+      layer.intermediate = fields.Size("dense_intermediate_size");
+    }
+    list.push_back(layer);
+  }
+  return ReadFrame(fields, list);
+}
+
+// ---- Step ----
+
+// The numbers of a list, or of a text with commas between them.
+std::vector<std::int32_t> ReadEnumeration(LayeredFields& fields, const char* field,
+                                          std::int32_t layers) {
+  const json& value = *fields.Find(field);
+  if (value.is_array()) {
+    return fields.Numbers(field, static_cast<std::int32_t>(value.size()), layers - 1);
+  }
+  std::vector<std::int32_t> numbers;
+  const std::string text = fields.Text(field, "");
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    std::int32_t number = -1;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    const auto read = static_cast<std::size_t>(end - rest.data());
+    const bool ends = read == rest.size() || rest[read] == ',';
+    if (error != std::errc() || !ends || number < 0 || number >= layers) {
+      fields.Refuse(fmt::format("{} has '{}', must be layers from 0 to {} with commas between them",
+                                field, Printable(std::string(rest.substr(0, rest.find(',')))),
+                                layers - 1));
+    }
+    numbers.push_back(number);
+    rest.remove_prefix(std::min(read + 1, rest.size()));
+  }
+  return numbers;
+}
+
+// For each of `layers`, some of which may be behind the model's own, whether it has a mixture.
+std::vector<bool> ReadStepMixtures(LayeredFields& fields, std::int32_t layers,
+                                   std::int32_t first_sparse) {
+  if (!fields.Has("moe_layers_enum")) return ReadSparseLayers(fields, layers, first_sparse);
+  std::vector<bool> sparse(static_cast<std::size_t>(layers));
+  for (const std::int32_t layer : ReadEnumeration(fields, "moe_layers_enum", layers)) {
+    sparse[static_cast<std::size_t>(layer)] = true;
+  }
+  return sparse;
+}
+
+MoeSpec ReadStepExperts(LayeredFields& fields, bool selection_bias) {
+  MoeSpec moe = ReadExperts(
+      fields, {.experts = NameOf(fields, {"moe_num_experts", "n_routed_experts", "num_experts"}),
+               .per_token = NameOf(fields, {"moe_top_k", "num_experts_per_tok"}),
+               .shared_width = NameOf(fields, {"share_expert_dim", "share_expert_dims"}),
+               .selection_bias = selection_bias});
+  if (fields.Or("n_shared_experts", 1) != 1) fields.Refuse("n_shared_experts must be 1");
+  return moe;
+}
+
+// Step-3: multi-matrix factorised attention.
+ModelSpec ReadStep3(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  LayerSpec heads;
+  heads.query_heads = fields.Size("num_attention_heads");
+  heads.kv_heads = fields.Size(NameOf(fields, {"num_attention_groups", "num_key_value_heads"}));
+  heads.head_dim = fields.Size("head_dim");
+  heads.query_rank = fields.Size("share_q_dim");
+  const MoeSpec moe = ReadStepExperts(fields, false);
+  std::vector<LayerSpec> list;
+  for (const bool sparse : ReadStepMixtures(fields, layers, 0)) {
+    list.push_back(WithMlp(fields, heads, moe, sparse));
+  }
+  return ReadFrame(fields, list,
+                   NameOf(fields, {"max_position_embedding", "max_position_embeddings"}));
+}
+
+// The heads of layers with windows, where attention_other_setting names them.
+LayerSpec ReadStepWindowHeads(LayeredFields& fields, LayerSpec near) {
+  near.sliding_window = ReadWindowSize(fields);
+  near.query_heads = fields.Or("num_sliding_attention_heads", near.query_heads);
+  fields.Know({"attention_other_setting"});
+  const auto other = fields.config().Object("attention_other_setting");
+  if (!other) return near;
+  other->RefuseOthers({"attention_type", "num_attention_heads", "num_attention_groups", "head_dim",
+                       "true_head_dim"});
+  if (other->Text("attention_type").value_or("sliding_attention") != "sliding_attention") {
+    other->Refuse("attention_type must be sliding_attention");
+  }
+  near.query_heads = other->OptionalSize("num_attention_heads").value_or(near.query_heads);
+  near.kv_heads = other->OptionalSize("num_attention_groups").value_or(near.kv_heads);
+  near.head_dim = other->OptionalSize("head_dim").value_or(near.head_dim);
+  return near;
+}
+
+// Step-3.5 and Step-3.7. Their lists go on with the layers of the module of multi-token prediction.
+ModelSpec ReadStep35(LayeredFields& fields) {
+  const std::int32_t layers = ReadLayerCount(fields);
+  const std::int32_t modules =
+      fields.Or(NameOf(fields, {"num_nextn_predict_layers", "num_mtp_layers"}), 0);
+  const json* const types = fields.Find("layer_types");
+  const bool goes_on = types != nullptr && types->is_array() && modules > 0 &&
+                       std::cmp_equal(types->size(), std::int64_t{layers} + modules);
+  const std::int32_t listed = goes_on ? layers + modules : layers;
+  LayerSpec full;
+  full.query_heads = fields.Size("num_attention_heads");
+  full.kv_heads = fields.Size(NameOf(fields, {"num_attention_groups", "num_key_value_heads"}));
+  full.head_dim = fields.Size("head_dim");
+  full.qk_norm = true;
+  full.qkv_bias = full.output_bias = fields.Flag("attention_bias", false);
+  if (fields.Flag("use_head_wise_attn_gate", true)) full.output_gate = OutputGate::kHead;
+  const LayerSpec near = ReadStepWindowHeads(fields, full);
+  const MoeSpec moe = ReadStepExperts(fields, fields.Flag("use_moe_router_bias", true));
+  const auto windowed = ReadWindowedLayers(fields, listed, 1);
+  const auto sparse = ReadStepMixtures(fields, listed, 3);
+  std::vector<LayerSpec> list;
+  for (std::size_t i = 0; i < windowed.size(); ++i) {
+    list.push_back(WithMlp(fields, windowed[i] ? near : full, moe, sparse[i]));
+  }
+  std::optional<LayerSpec> module;
+  if (goes_on) {
+    module = list[static_cast<std::size_t>(layers)];
+    list.resize(static_cast<std::size_t>(layers));
+  }
+  ModelSpec model = ReadFrame(fields, list);
+  model.mtp_layer = module;
+  return model;
 }
 
 constexpr std::array kMixtureReaders = {
@@ -202,6 +481,15 @@ constexpr std::array kMixtureReaders = {
     LayeredReader{"llama4_text", ReadLlama4},
     LayeredReader{"mimo_v2_flash", ReadMimo},
     LayeredReader{"phimoe", ReadPhiMoe},
+    LayeredReader{"ernie4_5_moe", ReadErnieMoe, true},
+    LayeredReader{"bailing_moe", ReadBailingMoe},
+    LayeredReader{"bailing_moe_v2", ReadBailingMoe},
+    LayeredReader{"minimax_m3", ReadMiniMaxM3},
+    LayeredReader{"minimax_m3_vl", ReadMiniMaxM3},
+    LayeredReader{"minimax_m3_vl_text", ReadMiniMaxM3},
+    LayeredReader{"step3_text", ReadStep3},
+    LayeredReader{"step3p5", ReadStep35},
+    LayeredReader{"step3p7", ReadStep35},
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/models/layered_readers.h"
+#include "config/models/layered_config.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -168,8 +168,7 @@ ModelSpec ReadNemotronH(LayeredFields& fields) {
 ModelSpec ReadGraniteHybrid(LayeredFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   const auto kinds = fields.Names("layer_types", layers, {"mamba", "attention"});
-  LayerSpec full = ReadPlainHeads(fields);
-  full.qkv_bias = full.output_bias = fields.Flag("attention_bias", false);
+  LayerSpec full = ReadBiasedHeads(fields);
   LayerSpec mamba = ReadMamba2(
       fields, {"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv"});
   mamba.recurrent->state_value_bytes = 0;
