@@ -39,7 +39,7 @@ struct LayerProduct {
   LayerPart part{};
   ProductRole role{};
   std::int64_t inputs = 0;   // of one rank
-  std::int64_t outputs = 0;  // likewise
+  std::int64_t outputs = 0;  // of one rank
 
   [[nodiscard]] std::int64_t numbers() const { return inputs * outputs; }
   bool operator==(const LayerProduct&) const = default;

@@ -130,7 +130,7 @@ std::int64_t IndexBytesPerToken(const LayerSpec& layer);
 // Cached bytes of a request of the layers of a stage on one rank.
 struct KvBytes {
   std::int64_t per_token = 0;        // layers that keep all tokens: keys and values
-  std::int64_t index_per_token = 0;  // likewise: keys of their indices
+  std::int64_t index_per_token = 0;  // keys of the indices of those layers
   std::int64_t per_sequence = 0;     // full windows and chunks, and states
 
   bool operator==(const KvBytes&) const = default;

@@ -19,7 +19,7 @@ namespace twin::kernels {
 void AppendKv(ThreadPool& pool, MatrixView<const float> keys, MatrixView<const float> values,
               std::span<const std::int32_t> slots, std::int64_t layer, const KvCacheView& cache);
 
-// Writes the keys of packed tokens likewise into a cache whose values lie in the keys.
+// As AppendKv(), into a cache whose values lie in the keys.
 void AppendKeys(ThreadPool& pool, MatrixView<const float> keys, std::span<const std::int32_t> slots,
                 std::int64_t layer, const KvCacheView& cache);
 

@@ -126,7 +126,7 @@ std::function<MeteredWork(const StepTotals&, std::int64_t, double)> WorkOf(
   }
   const sim::DeviceWorkModel model(system.model_spec, system.hardware_spec, system.parallelism);
   return [=](const StepTotals& totals, std::int64_t decode_context_tokens, double busy_s) {
-    const double joules = sim::Joules(own, model.Of(totals, decode_context_tokens));
+    const double joules = sim::Joules(own, model.WorkOfStep(totals, decode_context_tokens));
     return WithinLimit(joules, own, devices, busy_s);
   };
 }

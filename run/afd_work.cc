@@ -41,7 +41,7 @@ AfdJoules AfdWorkModel::Of(const StepTotals& totals, std::int64_t decode_context
   const auto m = static_cast<std::int32_t>(std::min<std::int64_t>(micro_batches_, totals.tokens()));
   StepTotals share = sim::ShareOfAttention(all, attention_groups_, m);
   share.emitting_items = (share.emitting_items + m - 1) / m;
-  sim::DeviceWork attention = attention_.Of(share, share.decode_context_tokens);
+  sim::DeviceWork attention = attention_.WorkOfStep(share, share.decode_context_tokens);
   attention.bytes -= head_bytes_ * (1 - 1.0 / m);
   const auto all_tokens = static_cast<double>(totals.tokens());
   AfdJoules joules{all_tokens * token_link_.attention, all_tokens * token_link_.ffn};
@@ -50,7 +50,7 @@ AfdJoules AfdWorkModel::Of(const StepTotals& totals, std::int64_t decode_context
   for (const Part& part : parts_) {
     const StepTotals rows{.decode_items =
                               static_cast<std::int64_t>(std::ceil(tokens * part.rows_per_token))};
-    joules.ffn += m * part.devices * sim::Joules(ffn_energy_, part.work.Of(rows, 0));
+    joules.ffn += m * part.devices * sim::Joules(ffn_energy_, part.work.WorkOfStep(rows, 0));
   }
   return joules;
 }

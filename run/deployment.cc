@@ -40,7 +40,7 @@ void RequireHostBlocksForSwaps(const PolicyTraits& traits, const sim::KvCapacity
                                traits.name, capacity.block_bytes));
 }
 
-void RequireOneInstance(const PolicyTraits& traits) {
+void RefuseSeveralInstances(const PolicyTraits& traits) {
   if (traits.result_queue != ResultQueue::kInstances) return;
   throw InputError(InputError::Kind::kUsage, fmt::format("policy.{}.instance_count", traits.name),
                    fmt::format("is {}; allowed in a run: 1, because each copy of the model has "
@@ -60,7 +60,7 @@ void RequireWindowPool(const SystemConfig& system, const PolicyTraits& traits,
 }
 
 // TensorRT-LLM's window is that of the layers: attention of another one would take another time.
-void RequireModelsWindow(const SystemConfig& system, const PolicyConfig& policy) {
+void RequireWindowOfLayers(const SystemConfig& system, const PolicyConfig& policy) {
   const auto* const trtllm = policy.If<TrtllmConfig>();
   if (trtllm == nullptr || trtllm->max_attention_window == 0) return;
   const std::int32_t window = sim::WindowBesideAllTokens(system.model_spec);
@@ -122,7 +122,7 @@ MixedPools MixedPoolsOf(const SystemConfig& system, const EngineGroups& engines)
 }
 
 // Transfers between replicas copy one table of equal blocks.
-void RequireOneTable(const SystemConfig& system, const sim::KvCapacity& capacity) {
+void RefuseTransfersOfKvGroups(const SystemConfig& system, const sim::KvCapacity& capacity) {
   if (!capacity.groups || !system.disaggregation) return;
   throw InputError(
       InputError::Kind::kUsage, "system.disaggregation",
@@ -244,8 +244,8 @@ void LimitByStateSlots(const SystemConfig& system, const sim::KvCapacity& capaci
 }
 
 // Resolves an experiment without replica groups. `guest`, if not null, decides.
-Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache,
-                        std::shared_ptr<const OwnPolicy> guest = nullptr) {
+Deployment ResolveEqualReplicas(const ExperimentConfig& config, CostCache& cache,
+                                std::shared_ptr<const OwnPolicy> guest = nullptr) {
   Deployment deployment;
   deployment.config = config;
   ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
@@ -265,10 +265,10 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache,
   }
   RequirePools(system, deployment.traits);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
-  RequireOneInstance(deployment.traits);
+  RefuseSeveralInstances(deployment.traits);
   RequireWindowPool(system, deployment.traits, deployment.capacity);
-  RequireModelsWindow(system, deployment.config.policy);
-  RequireOneTable(system, deployment.capacity);
+  RequireWindowOfLayers(system, deployment.config.policy);
+  RefuseTransfersOfKvGroups(system, deployment.capacity);
   RequireRoutable(system, deployment.traits);
   RequireCountableBlocks(system, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
@@ -355,7 +355,7 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
   if (const auto loaded = WithOwnPolicy(config)) return Resolve(*loaded, cache);
   const SystemConfig& system = config.system;
   Deployment deployment =
-      system.groups.empty() ? ResolveAlike(config, cache) : ResolveGroups(config, cache);
+      system.groups.empty() ? ResolveEqualReplicas(config, cache) : ResolveGroups(config, cache);
   for (const Deployment& group : deployment.groups) RequireRoutable(system, group.traits);
   if (system.disaggregation) {
     deployment.world.link = system.disaggregation->link;
@@ -370,7 +370,7 @@ Deployment ResolveFor(std::shared_ptr<const OwnPolicy> guest, const ExperimentCo
                       CostCache& cache) {
   if (const auto loaded = WithOwnPolicy(config)) return ResolveFor(guest, *loaded, cache);
   CHECK(config.system.groups.empty() && !config.system.disaggregation);
-  Deployment deployment = ResolveAlike(config, cache, std::move(guest));
+  Deployment deployment = ResolveEqualReplicas(config, cache, std::move(guest));
   Seed(config.seed, deployment);
   return deployment;
 }

@@ -28,7 +28,7 @@ std::optional<MachineSample> SampleMachine();
 struct MachineLoad {
   double steal_share = 0;     // share of the CPU time of all CPUs
   double other_cpus = 0;      // CPUs kept busy by other processes, on average
-  double other_cpus_max = 0;  // likewise, in the busiest interval between two samples
+  double other_cpus_max = 0;  // in the busiest interval between two samples
   std::int32_t cpus = 0;
   double load_average_begin = 0;
   double load_average_end = 0;

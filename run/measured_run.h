@@ -34,7 +34,7 @@ struct MeasuredRun {
   RecordedRun events;
   std::vector<StepTimes> steps;       // in the order of planning
   std::optional<RunMachine> machine;  // nullopt if the summary does not have it
-  std::optional<RunProbes> probes;    // likewise
+  std::optional<RunProbes> probes;    // nullopt if the summary does not have them
 };
 
 // Fills `run`, which must be empty. Throws InputError: (usage) if the directory is not a complete

@@ -28,7 +28,7 @@ struct MachineGpus {
 // Provenance that only real runs have.
 struct RealProvenance {
   std::filesystem::path weights;                       // a model directory; empty: dummy weights
-  std::optional<std::filesystem::path> draft_weights;  // likewise, of the draft model if any
+  std::optional<std::filesystem::path> draft_weights;  // of the draft model, if any
   std::optional<MachineGpus> gpus;                     // of a run on CUDA
   std::optional<MachineLoad> load;
 };

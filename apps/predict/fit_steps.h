@@ -55,7 +55,7 @@ struct StepErrorRow {
   std::string kind;
   std::int64_t steps = 0;
   double median = 0;  // of the absolute error
-  double p90 = 0;     // likewise
+  double p90 = 0;     // of the absolute error
   double bias = 0;    // median of the signed error
 };
 

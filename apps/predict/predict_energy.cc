@@ -120,8 +120,8 @@ sim::DeviceWork MeanWork(const sim::DeviceWorkModel& model, double batch, double
   both.prefill_tokens = both.prefill_context_tokens = static_cast<std::int64_t>(prompt);
   both.prefill_attention_pairs = static_cast<std::int64_t>(prompt * (prompt + 1) / 2);
   ++both.emitting_items;
-  const sim::DeviceWork one = model.Of(decodes, keys);
-  const sim::DeviceWork two = model.Of(both, keys);
+  const sim::DeviceWork one = model.WorkOfStep(decodes, keys);
+  const sim::DeviceWork two = model.WorkOfStep(both, keys);
   const double prompts = batch / output;  // in a step
   const auto mix = [prompts](double decode, double with_prompt) {
     return decode + prompts * (with_prompt - decode);

@@ -28,7 +28,7 @@ struct EnergyPredictionOptions {
 struct EnergyPrediction {
   double power_w = 0;              // of all devices, at the measured mean time of a step
   double itl_ms = 0;               // simulated, median, with request_step_us
-  double simulated_power_w = 0;    // of all devices, at the simulated mean time of a step, likewise
+  double simulated_power_w = 0;    // of all devices, at the simulated mean time of a step
   double output_tokens_per_s = 0;  // simulated, of all devices
   double step_ms = 0;              // measured mean: batch / tokens per second
   sim::DeviceWork work;            // of a mean step, its share of prompts included, of all devices

@@ -23,7 +23,7 @@ struct ServingPredictionOptions {
 
 struct ServingPrediction {
   double ttft_ms = 0;              // mean over requests
-  double tpot_ms = 0;              // likewise; NaN: no request has a second token
+  double tpot_ms = 0;              // mean over requests; NaN: no request has a second token
   double output_tokens_per_s = 0;  // of the whole deployment
   std::int64_t devices = 0;
   std::string refused;  // why there is no prediction, in one line; then the others are 0

@@ -61,7 +61,7 @@ struct PointPair {
   std::size_t point = 0;
   std::size_t baseline = 0;
   PointValues values;           // of runs that both points have, by metric
-  PointValues baseline_values;  // likewise
+  PointValues baseline_values;  // of the same runs
 };
 
 // The pairs of a study's points, in rising order.

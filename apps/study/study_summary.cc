@@ -126,8 +126,8 @@ class PointSummary {
   std::vector<std::pair<std::size_t, std::string>> metrics_;  // column, name
   std::vector<std::string> first_;
   std::vector<std::vector<double>> values_;  // by metric
-  std::vector<bool> has_own_n_;              // likewise
-  std::vector<bool> lacks_runs_;             // likewise
+  std::vector<bool> has_own_n_;              // by metric
+  std::vector<bool> lacks_runs_;             // by metric
   std::string saturated_;
   std::size_t n_ = 0;
   std::size_t errors_ = 0;

@@ -50,7 +50,7 @@ class ConfigFields {
   // Refuses the first field that changes the layers of a model and that nobody has asked for,
   // unless its value is neutral: a reader that does not know it cannot count the model.
   void RefuseUnknownLayers() const;
-  // Likewise the first field that changes the results: executors cannot compute the model.
+  // Refuses the first such field that changes the results: executors cannot compute the model.
   void RefuseUnknownResults() const;
   // Counts fields as asked for.
   void Know(std::initializer_list<const char*> fields) const {

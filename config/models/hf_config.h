@@ -25,7 +25,8 @@ namespace twin {
 // Throws InputError (data), one line: the file, the field, what is wrong, what is allowed.
 ModelConfig ReadHfConfig(const std::filesystem::path& path);
 
-// Reads the text of a config.json likewise, into a model without a name; errors name `where`.
+// As ReadHfConfig(), from the text of a config.json, into a model without a name; errors name
+// `where`.
 ModelConfig ParseHfConfig(std::string_view text, const std::string& where);
 
 }  // namespace twin

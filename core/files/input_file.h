@@ -14,7 +14,7 @@ namespace twin {
 void RequireRegularFile(const std::filesystem::path& path,
                         InputError::Kind kind = InputError::Kind::kData);
 
-// Throws likewise, but accepts a missing file: for callers that report it themselves.
+// As RequireRegularFile(), but accepts a missing file: for callers that report it themselves.
 void RequireRegularFileIfThere(const std::filesystem::path& path,
                                InputError::Kind kind = InputError::Kind::kData);
 

@@ -33,7 +33,7 @@ struct StoredRows {
 // A stored matrix [rows, columns]. All of its rows, or a slice, become rows of a larger matrix.
 struct MatrixPart {
   std::string weight;
-  std::string bias;                      // [rows], stored likewise; empty = none
+  std::string bias;                      // [rows], its rows taken as the weight's; empty = none
   std::int64_t rows = 0;                 // of the part
   std::optional<IndexRange> slice = {};  // rows taken, unless all
   StoredRows stored = {};

@@ -111,7 +111,7 @@ class PolicyHost {
   bool began_ = false;   // the process has served a run
   bool in_run_ = false;  // and its policy is alive
   double cpu_s_ = 0;     // of the process, at the last look
-  double waited_s_ = 0;  // for a processor, likewise
+  double waited_s_ = 0;  // for a processor, at the last look
   double ping_s_ = -1;   // CPU time of an exchange; not yet measured
   std::vector<double> planning_s_;
   double planned_s_ = 0;

@@ -40,7 +40,7 @@ struct MeteredDevices {
   std::int32_t replicas = 1;
   std::int32_t devices = 1;          // of a replica
   std::optional<EnergySpec> energy;  // of the mean device
-  std::optional<PriceSpec> price;    // likewise
+  std::optional<PriceSpec> price;    // of the mean device
   // The work of a step that is on the devices for so many seconds. The second argument takes the
   // place of totals.decode_context_tokens. Set if `energy` is.
   std::function<MeteredWork(const StepTotals&, std::int64_t, double)> work;

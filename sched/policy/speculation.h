@@ -9,7 +9,7 @@ namespace twin {
 enum class SpecMethod : std::uint8_t {
   kNgram,       // the tokens that followed the latest ones earlier in prompt and output
   kEagle,       // a head of the model itself; its keys and values are in the request's blocks
-  kMtp,         // the model's module of multi-token prediction; likewise
+  kMtp,         // the model's module of multi-token prediction, in the request's blocks
   kDraftModel,  // a smaller model; its keys and values are in the request's blocks, too
 };
 

@@ -84,7 +84,7 @@ class TgiRouter : public Policy {
   // Memory of the requests that were collected for this step and are not yet admitted.
   struct Collected {
     std::int64_t prompt_tokens = 0;  // version 2: each prompt rounded up to blocks
-    std::int64_t output_tokens = 0;  // version 2: likewise
+    std::int64_t output_tokens = 0;  // version 2: rounded up to blocks
     std::int64_t blocks = 0;         // version 3
   };
   // A prompt of the running batch that is not computed to its end.

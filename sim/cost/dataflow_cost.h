@@ -6,7 +6,8 @@
 //   w   bytes of a weight as moved     F   its flops per second, in the format of w
 //
 //   layer  max(W w / (P R), 2 W b / (P F))      move or multiply, whichever takes longer
-//          + attention: likewise with the keys and values that are read, and 4 flops per query, key
+//          + attention: the longer of both for the keys and values that are read, and 4 flops per
+//          query, key
 //            and number of a head
 //          + 2 all-reduces of the hidden states, 3 with a split by context (link_topology.h)
 //          + layer_overhead_s, and dispatch_s with experts

@@ -135,7 +135,8 @@ DeviceWorkModel::Kind DeviceWorkModel::KindOf(const ModelSpec& model, const Hard
   return kind;
 }
 
-DeviceWork DeviceWorkModel::Of(const StepTotals& totals, std::int64_t decode_context_tokens) const {
+DeviceWork DeviceWorkModel::WorkOfStep(const StepTotals& totals,
+                                       std::int64_t decode_context_tokens) const {
   const auto tokens = static_cast<double>(totals.tokens());
   DeviceWork work;
   if (tokens == 0) return work;

@@ -37,7 +37,8 @@ class DeviceWorkModel {
                   const Parallelism& parallelism);
 
   // `decode_context_tokens` takes the place of the member of `totals`.
-  [[nodiscard]] DeviceWork Of(const StepTotals& totals, std::int64_t decode_context_tokens) const;
+  [[nodiscard]] DeviceWork WorkOfStep(const StepTotals& totals,
+                                      std::int64_t decode_context_tokens) const;
 
  private:
   // Equal layers, of all stages.
@@ -47,7 +48,7 @@ class DeviceWorkModel {
     double entry_bytes = 0;       // cache entry of a token, of all ranks
     double state_bytes = 0;       // of a sequence, of all ranks
     double pair_flops = 0;        // of a query and a key: in chunks of prompts
-    double decode_flops = 0;      // likewise: in decodes
+    double decode_flops = 0;      // of a query and a key in decodes
     double token_flops = 0;       // products of a token, its experts included
     double activation_bytes = 0;  // of a token
     double expert_bytes = 0;      // of all experts

@@ -110,9 +110,8 @@ class StepModel {
                                  double last_step) const;
 
   struct Known;
-  // Likewise; where the step differs from the one that `known` was used for last in the context of
-  // its decodes alone, only their attention is computed. REQUIRES: `known` is new, or was used for
-  // this stage alone.
+  // Reuses `known`: if only the contexts of the decodes changed since its last call, recomputes
+  // their attention alone. REQUIRES: `known` is new, or was used for this stage alone.
   [[nodiscard]] StageTimes Times(const StepTotals& totals, int stage, double heat, double last_step,
                                  Known& known) const;
 
@@ -177,7 +176,7 @@ class StepModel {
   bool mean_context_;
   bool draws_errors_;
   ByOperation<double> errors_;  // standard normal variates
-  double recorded_error_;       // likewise
+  double recorded_error_;       // a standard normal variate, too
   double recorded_prompt_error_;
   std::optional<RecordedModel> recorded_;
   std::shared_ptr<const PreparedStages> stages_;
@@ -188,7 +187,7 @@ struct StepModel::Known {
   StepTotals totals{.prefill_tokens = -1};  // of no step
   Shape shape;
   double open_share = 0;  // of recorded models
-  double ratio = 1;       // likewise
+  double ratio = 1;       // of recorded models
   ByOperation<double> in_place{};
   StageOperations::Batches batches;
   // For whoever rounds the times: the sum of all operations but the attention of decodes, times a

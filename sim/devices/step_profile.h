@@ -96,7 +96,7 @@ enum class StepEngine : std::uint8_t {
   kTgis,        // no chunks, static shapes, a slow host
   kTwinserve,   // the executor of this program on a GPU (exec/cuda)
   kTrtllm,      // like kV1Async, but graphs hold decodes alone, and prompts launch by kernels
-  kSglang,      // likewise
+  kSglang,      // as kTrtllm
 };
 
 // True if the host launches the layers of prompts kernel by kernel, and graphs hold decodes alone.

@@ -144,7 +144,7 @@ class SimWorld final : public World {
   struct ReturnedStep {
     RunningStep step;
     std::size_t outcomes_end = 0;  // end of the step's range in outcomes_
-    std::size_t filled_end = 0;    // likewise in filled_
+    std::size_t filled_end = 0;    // end of the range in filled_
   };
 
   // time + duration. Throws InputError (data) if the sum exceeds the range of the clock.

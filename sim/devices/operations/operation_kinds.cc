@@ -78,14 +78,12 @@ void AddProjections(const LatentSizes& sizes, double weights, double tokens, Gem
   work.bytes += weights * BytesPerValue(format) + 4 * kBf16 * tokens * sizes.hidden;
 }
 
-OperationWork ContextModule(const LatentSizes& sizes, double heads, Sizes call,
-                            std::string_view variant, GemmFormat format) {
+OperationWork ContextModule(const LatentSizes& sizes, double heads, Sizes call, GemmFormat format) {
   const double batch = call[0];
   const double tokens = call[1];
   const double past = At(call, 2);
   OperationWork work = LatentContextWork(sizes, heads, batch * tokens, batch * (past + tokens),
                                          Causal(batch, tokens, past));
-  static_cast<void>(variant);
   AddProjections(sizes, ProjectionWeights(sizes, heads, true), batch * tokens, format, work);
   work.flops += 2 * batch * past * sizes.kv_rank * heads * (sizes.nope + sizes.value);
   return work;
@@ -102,10 +100,9 @@ OperationWork GenerationModule(const LatentSizes& sizes, double heads, double ba
 }
 
 // Index keys, their logits and the pass over these that finds the largest.
-void AddIndex(double index_heads, double queries, double pairs, double keys, OperationWork& work) {
+void AddIndex(double index_heads, double pairs, double keys, OperationWork& work) {
   work.other_flops += 2 * index_heads * kIndexDim * pairs / 2;  // fp8, at twice the rate
   work.bytes += kIndexKeyBytes * keys + 2 * 4 * pairs;
-  static_cast<void>(queries);
 }
 
 double IndexHeads(double hidden) { return hidden < 7000 ? 32 : 64; }
@@ -134,7 +131,7 @@ OperationWork SparseContext(Sizes shape, Sizes call, std::string_view variant) {
   AddProjections(sizes, ProjectionWeights(sizes, heads, true), queries,
                  FormatOfWord(Word(variant, 1)), work);
   const bool indexed = variant.find("skip_indexer") == std::string_view::npos;
-  if (indexed) AddIndex(IndexHeads(shape[0]), queries, pairs, batch * (past + tokens), work);
+  if (indexed) AddIndex(IndexHeads(shape[0]), pairs, batch * (past + tokens), work);
   return work;
 }
 
@@ -146,7 +143,7 @@ OperationWork SparseGeneration(Sizes shape, Sizes call, std::string_view variant
       GenerationModule(sizes, shape[1], batch, std::min(keys, kIndexTop),
                        CacheBytes(Word(variant, 2)), FormatOfWord(Word(variant, 1)));
   const bool indexed = variant.find("skip_indexer") == std::string_view::npos;
-  if (indexed) AddIndex(IndexHeads(shape[0]), batch, batch * keys, batch * keys, work);
+  if (indexed) AddIndex(IndexHeads(shape[0]), batch * keys, batch * keys, work);
   return work;
 }
 
@@ -262,7 +259,7 @@ std::vector<OperationKind> MakeLatentKinds() {
                      {"batch", "seq_len", "past"},
                      {"gemm_dtype", "kv_dtype", "kernel"},
                      [](Sizes s, Sizes c, std::string_view v) {
-                       return ContextModule(kDeepSeek, s[0], c, v, FormatOfWord(v));
+                       return ContextModule(kDeepSeek, s[0], c, FormatOfWord(v));
                      },
                      HeadsPlace});
   }

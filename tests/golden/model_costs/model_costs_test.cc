@@ -171,8 +171,9 @@ void AddRows(std::string_view model, const AskedSystem& asked, run::CostCache& c
   for (const Step& step : Steps()) {
     StepPlan plan;
     plan.totals = step.totals;
-    rows.push_back(fmt::format("{},{},{},{}", where, step.name, TimeCells(*deployment.cost, plan),
-                               WorkCells(work.Of(step.totals, step.totals.decode_context_tokens))));
+    rows.push_back(
+        fmt::format("{},{},{},{}", where, step.name, TimeCells(*deployment.cost, plan),
+                    WorkCells(work.WorkOfStep(step.totals, step.totals.decode_context_tokens))));
   }
 }
 
