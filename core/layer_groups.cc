@@ -2,6 +2,25 @@
 
 namespace twin {
 
+std::vector<LayerGroup> OrderedLayers(const ModelSpec& model) {
+  if (!model.groups.empty()) return model.groups;
+  if (model.sliding_window == 0 || model.windowed_layers == model.layers) {
+    return {{model.layers, model}};
+  }
+  LayerSpec all_keys = model;
+  all_keys.sliding_window = 0;
+  if (model.windowed_layers == 0) return {{model.layers, all_keys}};
+  return {{model.windowed_layers, model}, {model.layers - model.windowed_layers, all_keys}};
+}
+
+std::vector<LayerSpec> LayerList(const ModelSpec& model) {
+  std::vector<LayerSpec> layers;
+  for (const LayerGroup& group : OrderedLayers(model)) {
+    layers.insert(layers.end(), static_cast<std::size_t>(group.layers), group.layer);
+  }
+  return layers;
+}
+
 void SetLayerList(const std::vector<LayerSpec>& layers, ModelSpec& model) {
   std::vector<LayerGroup> groups;
   for (const LayerSpec& layer : layers) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/dtype.h"
+#include "core/layer_groups.h"
 #include "sim/cost/afd_cost.h"
 #include "sim/cost/afd_models.h"
 
@@ -20,7 +21,7 @@ AfdWorkModel::AfdWorkModel(const ModelSpec& model, const HardwareSpec& hardware,
   head_bytes_ =
       model.vocab * width * static_cast<double>(ByteSize(EmbeddingFormat(model.weight_dtype)));
   const std::int32_t devices = sim::FfnDevicesOfLayer(model, ffn);
-  for (const LayerGroup& group : sim::OrderedLayers(model)) {
+  for (const LayerGroup& group : OrderedLayers(model)) {
     for (const sim::FfnPart& part : sim::FfnParts(model, group.layer, ffn)) {
       parts_.push_back({.work = sim::DeviceWorkModel(sim::FfnLayers(model, part, group.layers),
                                                      ffn.hardware_spec, {.tensor = part.tensor}),

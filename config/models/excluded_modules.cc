@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/layer_groups.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -259,10 +260,8 @@ void LeaveIn16Bits(const ConfigFields& stored, const char* field,
   PartCount dense{"dense MLPs"};
   PartCount shared{"shared experts"};
   PartCount experts{"experts"};
-  const std::vector<LayerGroup> groups =
-      shape.groups.empty() ? std::vector<LayerGroup>{{shape.layers, shape}} : shape.groups;
   std::int32_t index = 0;
-  for (const LayerGroup& group : groups) {
+  for (const LayerGroup& group : OrderedLayers(shape)) {
     const LayerSpec& layer = group.layer;
     for (const std::int32_t end = index + group.layers; index < end; ++index) {
       if (layer.recurrent) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/models/rope_config.h"
+#include "core/layer_groups.h"
 
 namespace twin {
 namespace {
@@ -176,14 +177,8 @@ std::int32_t HeadDimOf(const ModelSpec& shape) {
 
 // For each layer, its window.
 std::vector<std::int32_t> WindowsOf(const ModelSpec& shape) {
-  if (shape.groups.empty()) {
-    return std::vector<std::int32_t>(static_cast<std::size_t>(shape.layers), shape.sliding_window);
-  }
   std::vector<std::int32_t> windows;
-  for (const LayerGroup& group : shape.groups) {
-    windows.insert(windows.end(), static_cast<std::size_t>(group.layers),
-                   group.layer.sliding_window);
-  }
+  for (const LayerSpec& layer : LayerList(shape)) windows.push_back(layer.sliding_window);
   return windows;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/dtype.h"
+#include "core/layer_groups.h"
 #include "core/letter_case.h"
 
 namespace twin {
@@ -72,17 +73,9 @@ void AddDifference(const DefaultDifference& difference, std::vector<DefaultDiffe
 
 std::vector<LayerKind> KindsOf(const ModelSpec& model) {
   LayerKinds found = 0;
-  for (const LayerGroup& group : model.groups) {
+  for (const LayerGroup& group : OrderedLayers(model)) {
     const bool attends = group.layer.query_heads > 0 || group.layer.recurrent;
     if (attends) found |= static_cast<LayerKinds>(LayerKindOf(group.layer));
-  }
-  if (model.groups.empty()) {
-    LayerSpec layer = model;
-    if (model.sliding_window > 0 && model.windowed_layers > 0) {
-      found |= static_cast<LayerKinds>(LayerKind::kWindow);
-    }
-    if (model.windowed_layers < model.layers) layer.sliding_window = 0;
-    found |= static_cast<LayerKinds>(LayerKindOf(layer));
   }
   std::vector<LayerKind> kinds;
   for (const LayerKind kind : kLayerKinds) {

@@ -10,6 +10,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "sim/cost/afd_models.h"
 
 namespace twin::sim {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 
 namespace twin::sim {
 namespace {
@@ -130,17 +131,6 @@ ModelSpec WithoutMlps(const ModelSpec& model) {
   for (LayerGroup& group : made.groups) group.layer = AttentionAlone(group.layer);
   made.mtp_layer.reset();
   return made;
-}
-
-std::vector<LayerGroup> OrderedLayers(const ModelSpec& model) {
-  if (!model.groups.empty()) return model.groups;
-  if (model.sliding_window == 0 || model.windowed_layers == model.layers) {
-    return {{model.layers, model}};
-  }
-  LayerSpec all_keys = model;
-  all_keys.sliding_window = 0;
-  if (model.windowed_layers == 0) return {{model.layers, all_keys}};
-  return {{model.windowed_layers, model}, {model.layers - model.windowed_layers, all_keys}};
 }
 
 ModelSpec AttentionLayers(const ModelSpec& model, const LayerSpec& layer, std::int32_t layers) {

@@ -32,9 +32,6 @@ std::int32_t FfnDevicesOfLayer(const ModelSpec& model, const FfnConfig& ffn);
 // The model without MLPs, as every attention group holds it.
 ModelSpec WithoutMlps(const ModelSpec& model);
 
-// Layers of one kind in order; of a model without groups, those with a window come first.
-std::vector<LayerGroup> OrderedLayers(const ModelSpec& model);
-
 // `layers` layers of one kind without MLP, between embedding and head.
 ModelSpec AttentionLayers(const ModelSpec& model, const LayerSpec& layer, std::int32_t layers);
 

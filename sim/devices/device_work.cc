@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/dtype.h"
+#include "core/layer_groups.h"
 #include "core/layer_work.h"
 #include "sim/cost/transformer_graph.h"
 
@@ -42,15 +43,11 @@ double MlpWidth(const ModelSpec& model, const LayerSpec& layer) {
          2.0 * moe.experts_per_token * (moe.latent > 0 ? moe.latent : model.hidden);
 }
 
-// All layers by kind; those of a model without groups that have its window apart.
-std::vector<LayerGroup> Kinds(const ModelSpec& model) {
-  if (!model.groups.empty() || model.windowed_layers == 0) return StageLayerKinds(model, {}, 0);
-  std::vector<LayerGroup> kinds = {{model.windowed_layers, model}};
-  if (model.windowed_layers < model.layers) {
-    kinds.push_back({model.layers - model.windowed_layers, model});
-    kinds.back().layer.sliding_window = 0;
-  }
-  return kinds;
+// All layers by kind.
+std::vector<LayerGroup> KindsOf(const ModelSpec& model) {
+  ModelSpec listed = model;
+  SetLayers(OrderedLayers(model), listed);
+  return StageLayerKinds(listed, {}, 0);
 }
 
 // Sum of min(keys, window) over items that read `keys` in all; exact where they read equally many.
@@ -81,7 +78,7 @@ DeviceWorkModel::DeviceWorkModel(const ModelSpec& model, const HardwareSpec& har
   const bool shared = model.tied_embeddings && parallelism.pipeline == 1;
   if (!shared) weight_bytes_ -= rows * embedding;
   double reductions = 1;
-  for (const LayerGroup& group : Kinds(model)) {
+  for (const LayerGroup& group : KindsOf(model)) {
     if (group.layer.is_empty()) continue;
     kinds_.push_back(KindOf(model, hardware, parallelism, group));
     weight_bytes_ -= kinds_.back().layers * kinds_.back().expert_bytes;

@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 
 namespace twin::sim {
 namespace {
@@ -53,25 +54,11 @@ Bucket BucketOf(const ModelSpec& model, const LayerSpec& layer, const Parallelis
   return bucket;
 }
 
-// The layers of a model one by one. Without groups, the first `windowed_layers` have the window.
-std::vector<LayerSpec> LayersOf(const ModelSpec& model) {
-  std::vector<LayerSpec> layers;
-  for (const LayerGroup& group : model.groups) {
-    layers.insert(layers.end(), static_cast<std::size_t>(group.layers), group.layer);
-  }
-  if (!layers.empty()) return layers;
-  layers.assign(static_cast<std::size_t>(model.layers), model);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (static_cast<std::int32_t>(i) >= model.windowed_layers) layers[i].sliding_window = 0;
-  }
-  return layers;
-}
-
 std::vector<Bucket> BucketsOf(const ModelSpec& model, const Parallelism& parallelism,
                               const KvGroupingConfig& config) {
   std::vector<Bucket> buckets;
   std::int32_t number = 0;
-  for (const LayerSpec& layer : LayersOf(model)) {
+  for (const LayerSpec& layer : LayerList(model)) {
     const std::int32_t layer_number = number++;
     if (layer.query_heads == 0 && !layer.recurrent) continue;
     Bucket bucket = BucketOf(model, layer, parallelism, config);
