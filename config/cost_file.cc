@@ -1,7 +1,7 @@
 #include "config/cost_file.h"
 
+#include "config/cost.bind.h"
 #include "config/cost.pb.h"
-#include "config/cost_binding.h"
 #include "config/overlay.h"
 #include "config/text_message.h"
 #include "core/input_error.h"

@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "config/experiment.pb.h"
-#include "config/experiment_binding.h"
+#include "config/hand_bindings.h"
+#include "config/recommend.bind.h"
 #include "config/recommend.pb.h"
-#include "config/recommend_binding.h"
 #include "config/study.pb.h"
-#include "config/study_config_binding.h"
 #include "core/check.h"
 #include "sched/policy/policy_config.h"
 
@@ -81,10 +80,13 @@ void AddPoliciesAndCosts(Messages& messages) {
 
 // A replica group has no defaults of its own: unset fields inherit from `system`.
 void AddReplicaGroup(Messages& messages) {
-  auto message = std::make_unique<proto::ReplicaGroup>();
+  proto::ReplicaGroup all;
   ReplicaGroup group;
-  ToMessage fields(*message);
-  BindPlace(fields, group);
+  ToMessage fields(all);
+  Bind(fields, group);
+  auto message = std::make_unique<proto::ReplicaGroup>();
+  message->set_count(all.count());
+  message->set_role(all.role());
   messages[proto::ReplicaGroup::descriptor()->full_name()] = std::move(message);
 }
 

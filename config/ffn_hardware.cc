@@ -1,7 +1,7 @@
 #include "config/ffn_hardware.h"
 
+#include "config/experiment.bind.h"
 #include "config/experiment.pb.h"
-#include "config/experiment_binding.h"
 #include "config/hardware_file.h"
 #include "config/overlay.h"
 #include "core/input_error.h"

@@ -73,22 +73,22 @@ void FromMessage::Value(const char* field, std::string& value) const {
   CopyValue(message_, field, value, &Reflection::GetString);
 }
 
-void FromMessage::Seconds(const char* field, Duration& value) const {
+void FromMessage::Value(const char* field, Duration& value) const {
   if (!Has(field)) return;
   double seconds = 0;
   Value(field, seconds);
   value = DurationFromSeconds(seconds);
 }
 
-void FromMessage::Values(const char* field, std::vector<double>& values) const {
+void FromMessage::Value(const char* field, std::vector<double>& values) const {
   CopyElements(message_, field, values, &Reflection::GetRepeatedDouble);
 }
 
-void FromMessage::Values(const char* field, std::vector<std::string>& values) const {
+void FromMessage::Value(const char* field, std::vector<std::string>& values) const {
   CopyElements(message_, field, values, &Reflection::GetRepeatedString);
 }
 
-void FromMessage::Values(const char* field, std::vector<std::uint32_t>& values) const {
+void FromMessage::Value(const char* field, std::vector<std::uint32_t>& values) const {
   CopyElements(message_, field, values, &Reflection::GetRepeatedUInt32);
 }
 
@@ -136,24 +136,24 @@ void ToMessage::Value(const char* field, const std::string& value) {
   message_.GetReflection()->SetString(&message_, &Field(message_, field), value);
 }
 
-void ToMessage::Seconds(const char* field, Duration value) {
+void ToMessage::Value(const char* field, Duration value) {
   // A quotient is the double nearest to the time, which prints in its shortest digits.
   Value(field, static_cast<double>(value.count()) / 1e9);
 }
 
-void ToMessage::Values(const char* field, const std::vector<double>& values) {
+void ToMessage::Value(const char* field, const std::vector<double>& values) {
   for (const double value : values) {
     message_.GetReflection()->AddDouble(&message_, &Field(message_, field), value);
   }
 }
 
-void ToMessage::Values(const char* field, const std::vector<std::string>& values) {
+void ToMessage::Value(const char* field, const std::vector<std::string>& values) {
   for (const std::string& value : values) {
     message_.GetReflection()->AddString(&message_, &Field(message_, field), value);
   }
 }
 
-void ToMessage::Values(const char* field, const std::vector<std::uint32_t>& values) {
+void ToMessage::Value(const char* field, const std::vector<std::uint32_t>& values) {
   for (const std::uint32_t value : values) {
     message_.GetReflection()->AddUInt32(&message_, &Field(message_, field), value);
   }

@@ -1,8 +1,11 @@
 // Converts config structs to and from messages, with one list of fields for both directions.
 //
 // Each struct has a `template <class Archive> void Bind(Archive&, Config&)` in namespace twin that
-// pairs every field of the message with a member. FromMessage copies the fields that are set and
-// leaves the other members alone; ToMessage sets all fields.
+// pairs every field of the message with a member. The build writes it from the schema
+// (generate_bindings.cc); hand_bindings.h has the exceptions. FromMessage copies the fields that
+// are set and leaves the other members alone; ToMessage sets all fields but those of empty optional
+// members.
+//
 // REQUIRES (CHECKed): the fields exist and have the type of the member.
 #pragma once
 
@@ -45,35 +48,30 @@ class FromMessage {
   void Value(const char* field, std::uint64_t& value) const;
   void Value(const char* field, double& value) const;
   void Value(const char* field, std::string& value) const;
-  // A field in seconds.
-  void Seconds(const char* field, Duration& value) const;
+  void Value(const char* field, Duration& value) const;  // in seconds
   // A repeated field that is set replaces the whole default.
-  void Values(const char* field, std::vector<double>& values) const;
-  void Values(const char* field, std::vector<std::string>& values) const;
-  void Values(const char* field, std::vector<std::uint32_t>& values) const;
-
-  // A field that was formerly called `former`; `field` prevails if both are set.
-  template <class T>
-  void RenamedValue(const char* former, const char* field, T& value) const {
-    Value(former, value);
-    Value(field, value);
-  }
+  void Value(const char* field, std::vector<double>& values) const;
+  void Value(const char* field, std::vector<std::string>& values) const;
+  void Value(const char* field, std::vector<std::uint32_t>& values) const;
 
   template <class T>
-  void OptionalValue(const char* field, std::optional<T>& value) const {
+  void Value(const char* field, std::optional<T>& value) const {
     if (Has(field)) Value(field, value.emplace());
   }
 
-  void OptionalSeconds(const char* field, std::optional<Duration>& value) const {
-    if (Has(field)) Seconds(field, value.emplace());
+  // The former name of a field, which is bound to the same member after it.
+  template <class T>
+  void Former(const char* field, T& value) const {
+    Value(field, value);
   }
 
-  template <class E>
-  void Enum(const char* field, E& value, EnumNames<E> names) const {
+  // Words::kNames<E> pairs the schema's words with the values of an enumeration E.
+  template <class Words, class E>
+  void Enum(const char* field, E& value) const {
     if (!Has(field)) return;
     const std::string word = EnumWord(field);
     bool known = false;
-    for (const EnumName<E>& entry : names) {
+    for (const EnumName<E>& entry : Words::template kNames<E>) {
       if (word == entry.name) {
         value = entry.value;
         known = true;
@@ -82,9 +80,14 @@ class FromMessage {
     CHECK(known);
   }
 
-  template <class E>
-  void OptionalEnum(const char* field, std::optional<E>& value, EnumNames<E> names) const {
-    if (Has(field)) Enum(field, value.emplace(), names);
+  // Words::kNone, where there is one, stands for an empty optional.
+  template <class Words, class E>
+  void Enum(const char* field, std::optional<E>& value) const {
+    if (!Has(field)) return;
+    if constexpr (requires { Words::kNone; }) {
+      if (EnumWord(field) == Words::kNone) return value.reset();
+    }
+    Enum<Words>(field, value.emplace());
   }
 
   template <class T>
@@ -95,7 +98,7 @@ class FromMessage {
   }
 
   template <class T>
-  void OptionalNested(const char* field, std::optional<T>& value) const {
+  void Nested(const char* field, std::optional<T>& value) const {
     if (!Has(field)) return;
     // Fields that the message does not name stay as they are.
     if (!value) value.emplace();
@@ -103,7 +106,7 @@ class FromMessage {
   }
 
   template <class T>
-  void List(const char* field, std::vector<T>& values) const {
+  void Nested(const char* field, std::vector<T>& values) const {
     const int size = Size(field);
     if (size > 0) values.clear();
     for (int i = 0; i < size; ++i) {
@@ -148,29 +151,23 @@ class ToMessage {
   void Value(const char* field, std::uint64_t value);
   void Value(const char* field, double value);
   void Value(const char* field, const std::string& value);
-  void Seconds(const char* field, Duration value);
-  void Values(const char* field, const std::vector<double>& values);
-  void Values(const char* field, const std::vector<std::string>& values);
-  void Values(const char* field, const std::vector<std::uint32_t>& values);
+  void Value(const char* field, Duration value);
+  void Value(const char* field, const std::vector<double>& values);
+  void Value(const char* field, const std::vector<std::string>& values);
+  void Value(const char* field, const std::vector<std::uint32_t>& values);
 
   template <class T>
-  void RenamedValue(const char* /*former*/, const char* field, const T& value) {
-    Value(field, value);
-  }
-
-  template <class T>
-  void OptionalValue(const char* field, const std::optional<T>& value) {
+  void Value(const char* field, const std::optional<T>& value) {
     if (value) Value(field, *value);
   }
 
-  void OptionalSeconds(const char* field, const std::optional<Duration>& value) {
-    if (value) Seconds(field, *value);
-  }
+  template <class T>
+  void Former(const char* /*field*/, const T& /*value*/) {}
 
-  template <class E>
-  void Enum(const char* field, E value, EnumNames<E> names) {
+  template <class Words, class E>
+  void Enum(const char* field, E value) {
     bool known = false;
-    for (const EnumName<E>& entry : names) {
+    for (const EnumName<E>& entry : Words::template kNames<E>) {
       if (value == entry.value && !known) {
         SetEnum(field, entry.name);
         known = true;
@@ -179,9 +176,13 @@ class ToMessage {
     CHECK(known);
   }
 
-  template <class E>
-  void OptionalEnum(const char* field, const std::optional<E>& value, EnumNames<E> names) {
-    if (value) Enum(field, *value, names);
+  template <class Words, class E>
+  void Enum(const char* field, const std::optional<E>& value) {
+    if (value) {
+      Enum<Words>(field, *value);
+    } else if constexpr (requires { Words::kNone; }) {
+      SetEnum(field, Words::kNone);
+    }
   }
 
   template <class T>
@@ -191,12 +192,12 @@ class ToMessage {
   }
 
   template <class T>
-  void OptionalNested(const char* field, std::optional<T>& value) {
+  void Nested(const char* field, std::optional<T>& value) {
     if (value) Nested(field, *value);
   }
 
   template <class T>
-  void List(const char* field, std::vector<T>& values) {
+  void Nested(const char* field, std::vector<T>& values) {
     for (T& value : values) {
       ToMessage nested(AddElement(field));
       Bind(nested, value);

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "config/embedded_files.h"
+#include "config/hardware.bind.h"
 #include "config/hardware.pb.h"
 #include "config/overlay.h"
-#include "config/system_binding.h"
 #include "config/text_message.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "config/experiment.bind.h"
 #include "config/experiment.pb.h"
-#include "config/experiment_binding.h"
 #include "core/input_error.h"
 #include "sim/cost/dataflow_config.h"
 #include "sim/cost/dataflow_cost.h"

@@ -1,8 +1,8 @@
 #include "config/model_shape_text.h"
 
+#include "config/model.bind.h"
+#include "config/model.pb.h"
 #include "config/overlay.h"
-#include "config/system.pb.h"
-#include "config/system_binding.h"
 #include "config/text_message.h"
 
 namespace twin {

@@ -12,8 +12,8 @@
 
 #include "config/names.h"
 #include "config/overlay.h"
+#include "config/policy.bind.h"
 #include "config/policy.pb.h"
-#include "config/policy_binding.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "core/printable.h"

@@ -9,8 +9,8 @@
 
 #include "config/embedded_files.h"
 #include "config/overlay.h"
+#include "config/profile.bind.h"
 #include "config/profile.pb.h"
-#include "config/profile_binding.h"
 #include "config/text_message.h"
 #include "core/check.h"
 #include "core/files/byte_source.h"

@@ -10,8 +10,8 @@
 
 #include "config/experiment.pb.h"
 #include "config/overlay.h"
+#include "config/recommend.bind.h"
 #include "config/recommend.pb.h"
-#include "config/recommend_binding.h"
 #include "config/text_message.h"
 #include "core/dtype.h"
 #include "core/input_error.h"

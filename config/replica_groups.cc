@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "config/experiment.bind.h"
 #include "config/experiment.pb.h"
-#include "config/experiment_binding.h"
 #include "config/overlay.h"
 #include "core/input_error.h"
 
@@ -143,7 +143,7 @@ void FillGroups(const proto::Experiment& asked, const std::vector<ExperimentConf
   for (std::size_t i = 0; i < of_groups.size(); ++i) {
     FromMessage fields(asked.system().replica_groups(static_cast<int>(i)));
     ReplicaGroup group;
-    BindPlace(fields, group);
+    Bind(fields, group);
     group.hardware = of_groups[i].system.hardware;
     group.hardware_spec = of_groups[i].system.hardware_spec;
     group.parallelism = of_groups[i].system.parallelism;

@@ -4,8 +4,8 @@
 
 #include "config/overlay.h"
 #include "config/quoted_values.h"
+#include "config/study.bind.h"
 #include "config/study.pb.h"
-#include "config/study_config_binding.h"
 #include "config/text_message.h"
 #include "core/input_error.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "config/experiment.pb.h"
-#include "config/experiment_binding.h"
+#include "config/experiment.bind.h"
 #include "config/overlay.h"
 #include "core/check.h"
 #include "core/input_error.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "config/policy_binding.h"
+#include "config/policy.bind.h"
 #include "config/policy_params.h"
 #include "core/input_error.h"
 #include "core/random.h"
@@ -49,7 +49,7 @@ class RandomFields {
     value = random_.UnitReal() < extreme_share_ ? kExtremes[Index(std::size(kExtremes))]
                                                 : random_.UniformInt(0, 64);
   }
-  void Values(const char* field, std::vector<std::uint32_t>& values) {
+  void Value(const char* field, std::vector<std::uint32_t>& values) {
     values.resize(Index(4));
     for (std::uint32_t& value : values) {
       std::int32_t drawn = 0;
@@ -67,27 +67,28 @@ class RandomFields {
     value = random_.UnitReal() < extreme_share_ ? kExtremes[Index(kExtremes.size())]
                                                 : random_.UnitReal();
   }
-  void Seconds(const char* field, Duration& value) {
+  void Value(const char* field, Duration& value) {
     double seconds = 0;
     Value(field, seconds);
     value = DurationFromSeconds(seconds);
   }
-  void Values(const char* field, std::vector<double>& values) {
+  void Value(const char* field, std::vector<double>& values) {
     values.resize(Index(3));
     for (double& value : values) Value(field, value);
   }
   template <class T>
-  void List(const char* /*field*/, std::vector<T>& values) {
+  void Nested(const char* /*field*/, std::vector<T>& values) {
     values.resize(Index(3));
     for (T& value : values) Bind(*this, value);
   }
   template <class T>
-  void OptionalNested(const char* /*field*/, std::optional<T>& value) {
+  void Nested(const char* /*field*/, std::optional<T>& value) {
     value.reset();
     if (random_.UnitReal() < 0.5) Bind(*this, value.emplace());
   }
-  template <class E>
-  void Enum(const char* /*field*/, E& value, EnumNames<E> names) {
+  template <class Words, class E>
+  void Enum(const char* /*field*/, E& value) {
+    const EnumNames<E> names = Words::template kNames<E>;
     value = names.begin()[Index(names.size())].value;
   }
 

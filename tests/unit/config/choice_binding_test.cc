@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "config/experiment.pb.h"
-#include "config/experiment_binding.h"
+#include "config/hand_bindings.h"
 
 namespace twin {
 namespace {
