@@ -11,6 +11,7 @@
 #include "core/input_error.h"
 #include "run/deployment.h"
 #include "run/process_use.h"
+#include "run/record/run_measurements.h"
 #include "run/replay.h"
 #include "run/run_files.h"
 #include "run/run_metrics.h"
@@ -91,7 +92,7 @@ RunOutcome FinishRun(const fs::path& run, const std::vector<std::string>& comman
   }
   files.Finish(metrics);
   Summary more;
-  more.Set("refused", refused);
+  SummariseRefusals(MetricWriter(more), refused);
   RunOutcome outcome = SumUp(deployment, metrics, more, /*interrupted=*/true);
   outcome.summary = WithoutProcess(outcome.summary);
   ReportLosses(outcome, control);

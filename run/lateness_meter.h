@@ -5,7 +5,7 @@
 
 #include "core/sketch.h"
 #include "run/record/run_listener.h"
-#include "run/record/summary.h"
+#include "run/record/run_measurements.h"
 #include "sim/world/emulated_world.h"
 
 namespace twin::run {
@@ -25,13 +25,7 @@ class LatenessMeter final : public RunListener {
   // Steps that were delivered later than one step's length after their time.
   [[nodiscard]] std::int64_t late_steps() const { return late_; }
 
-  void Summarise(Summary& summary) const {
-    summary.Set("late_steps", late_);
-    if (lateness_.count() == 0) return;
-    summary.Set("median_lateness_us", lateness_.Quantile(0.5) * 1e-3);
-    summary.Set("p99_lateness_us", lateness_.Quantile(0.99) * 1e-3);
-    summary.Set("max_lateness_us", lateness_.maximum() * 1e-3);
-  }
+  void Summarise(const MetricWriter& out) const { SummariseLateness(out, late_, lateness_); }
 
  private:
   const sim::EmulatedWorld& world_;

@@ -88,7 +88,7 @@ void SetTotals(const BenchmarkRun& run, Summary& summary) {
     }
   }
   for (const auto& [key, value] : run.totals) {
-    if (summary.Find(key) == nullptr && FindMetric(key)) summary.Set(key, value);
+    if (summary.Find(key) == nullptr && FindMetric(key) != nullptr) summary.Set(key, value);
   }
 }
 

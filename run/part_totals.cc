@@ -1,13 +1,12 @@
 #include "run/part_totals.h"
 
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "config/perfetto_writer.h"
 #include "run/record/csv_columns.h"
+#include "run/record/run_measurements.h"
 #include "run/record/table_rows.h"
 
 namespace twin::run {
@@ -35,11 +34,7 @@ Summary PartTotals::Finish() {
     RequireGood();
   }
   Summary means;
-  if (steps_ == 0) return means;
-  for (std::size_t i = 0; i < kMeasuredPartCount; ++i) {
-    means.Set(fmt::format("mean_step_{}_ms", kStepPartNames[i]),
-              Milliseconds(sums_.times[i]) / static_cast<double>(steps_));
-  }
+  if (steps_ > 0) SummariseParts(MetricWriter(means), sums_, steps_);
   return means;
 }
 

@@ -55,8 +55,8 @@ fs::path Replaceable(const fs::path& given) {
 void RequireKindOf(const fs::path& file, const std::string& name,
                    const nlohmann::ordered_json& value) {
   if (value.is_null() || value.is_number()) return;
-  const std::optional<Metric> metric = FindMetric(name);
-  const bool is_text = !metric || metric->unit.empty();
+  const Metric* const metric = FindMetric(name);
+  const bool is_text = metric == nullptr || metric->unit.empty();
   if (value.is_string() && is_text) return;
   throw InputError(InputError::Kind::kData, file.string(),
                    fmt::format("{} is {}; allowed: {}", Printable(name), value.type_name(),

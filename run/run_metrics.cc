@@ -19,6 +19,7 @@
 #include "run/record/replica_meter.h"
 #include "run/record/request_tracker.h"
 #include "run/record/run_listener.h"
+#include "run/record/run_measurements.h"
 #include "run/record/run_observer.h"
 #include "run/record/slot_meter.h"
 #include "run/record/transfer_meter.h"
@@ -77,15 +78,6 @@ TrackerConfig TrackerOf(const Deployment& deployment) {
 
 MetricsConfig MetricsOf(const Deployment& deployment) {
   return MetricsConfigOf(deployment.config, deployment.engines(), deployment.traits.delivery);
-}
-
-void SummariseDevices(std::int64_t devices, Summary& summary) {
-  const double output = Ratio(summary.Number("output_throughput"), devices);
-  summary.Set("devices", devices);
-  summary.Set("request_throughput_per_device",
-              Ratio(summary.Number("request_throughput"), devices));
-  summary.Set("output_throughput_per_device", output);
-  summary.Set("device_hours_per_million_output_tokens", Ratio(1e6, 3600 * output));
 }
 
 std::optional<ReplicaMeter> MeterOf(std::int32_t replicas) {
@@ -221,15 +213,17 @@ std::vector<double> RunMetrics::Power(Duration interval, std::size_t points) con
 Summary RunMetrics::Summarise() {
   Meters& meters = *meters_;
   Summary summary = meters.metrics.Summarise();
-  meters.overload.Summarise(summary);
-  if (meters.slots) meters.slots->Summarise(summary);
-  SummariseDevices(meters.devices, summary);
-  if (meters.energy) meters.energy->Summarise(summary);
-  if (meters.by_tenant) meters.fairness.Summarise(summary);
-  if (meters.replicas) meters.replicas->Summarise(summary);
-  if (meters.groups) meters.groups->Summarise(summary);
-  if (meters.transfers) meters.transfers->Summarise(summary);
-  summary.Set("digest", meters.digest.text());
+  const MetricWriter out(summary);
+  meters.overload.Summarise(out);
+  if (meters.slots) meters.slots->Summarise(out);
+  SummariseDevices(out, meters.devices, summary.Number("request_throughput"),
+                   summary.Number("output_throughput"));
+  if (meters.energy) meters.energy->Summarise(out);
+  if (meters.by_tenant) meters.fairness.Summarise(out);
+  if (meters.replicas) meters.replicas->Summarise(out);
+  if (meters.groups) meters.groups->Summarise(out);
+  if (meters.transfers) meters.transfers->Summarise(out);
+  meters.digest.Summarise(out);
   return summary;
 }
 

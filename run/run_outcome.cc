@@ -8,6 +8,7 @@
 #include "run/process_use.h"
 #include "run/record/loss_warning.h"
 #include "run/record/overload_meter.h"
+#include "run/record/run_measurements.h"
 #include "run/record/slot_meter.h"
 
 namespace twin::run {
@@ -31,12 +32,11 @@ RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summar
   if (!interrupted) RequireWholeWindow(deployment.config, metrics.arrived());
   RunOutcome outcome{metrics.Summarise(), interrupted};
   Summary& summary = outcome.summary;
-  summary.Set("kv_blocks", std::int64_t{deployment.engine.kv.blocks});
+  const MetricWriter out(summary);
+  SummariseBlocks(out, deployment.engine.kv.blocks);
   for (const SummaryEntry& entry : more.entries()) summary.Set(entry.name, entry.value);
-  summary.Set("interrupted", std::int64_t{interrupted ? 1 : 0});
   const ProcessUse use = UseOfThisProcess();
-  summary.Set("cpu_seconds", use.cpu_seconds);
-  summary.Set("peak_rss_mib", use.peak_rss_mib);
+  SummariseEnd(out, interrupted, use.cpu_seconds, use.peak_rss_mib);
   return outcome;
 }
 

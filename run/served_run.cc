@@ -247,8 +247,7 @@ std::string ServedComparisonJson(const ServedComparison& comparison) {
   nlohmann::ordered_json& metrics = json["metrics"] = nlohmann::ordered_json::object();
   const std::array<NamedSummary, 2> runs = {NamedSummary{"served", &served.measured},
                                             NamedSummary{"simulated", &comparison.simulated}};
-  const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
-  for (const MetricRow& row : MetricRows(runs, names)) {
+  for (const MetricRow& row : MetricRows(runs, HeadlineMetrics())) {
     const bool numbers = std::ranges::all_of(row.values, [](const SummaryValue* value) {
       return value != nullptr && !std::holds_alternative<std::string>(*value);
     });

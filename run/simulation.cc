@@ -84,7 +84,7 @@ class WorkloadWorld {
   // Entries that only the summary of an emulated run has.
   [[nodiscard]] Summary More() const {
     Summary summary;
-    if (lateness_) lateness_->Summarise(summary);
+    if (lateness_) lateness_->Summarise(MetricWriter(summary));
     return summary;
   }
 

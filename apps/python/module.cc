@@ -63,6 +63,6 @@ NB_MODULE(_native, module) {
   twin::python::BindPredictions(module);
   module.def("config_differences", &twin::python::Differences, nb::arg("configs"));
   nb::list headline;
-  for (const auto& name : twin::HeadlineMetrics()) headline.append(nb::cast(std::string(name)));
+  for (const std::string& name : twin::HeadlineMetrics()) headline.append(nb::cast(name));
   module.attr("headline_metrics") = headline;
 }

@@ -31,8 +31,7 @@ PageTable MetricTable(const std::vector<ReportedRun>& runs) {
     table[0].push_back(run.name);
     if (named.size() > 1) table[0].emplace_back("change");
   }
-  const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
-  for (const MetricRow& row : MetricRows(named, names)) {
+  for (const MetricRow& row : MetricRows(named, HeadlineMetrics())) {
     std::vector<std::string> cells{row.name, row.unit};
     for (std::size_t i = 0; i < runs.size(); ++i) {
       cells.push_back(DisplayText(row.values[i]) + intervals[i].TextOf(row.name));

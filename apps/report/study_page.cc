@@ -213,8 +213,7 @@ PageTable PointTable(const StudyTable& table) {
   for (const char* column : {"n", "errors", "saturated"}) {
     if (table.csv.Has(column)) add_texts(column);
   }
-  for (const std::string_view name : HeadlineMetrics()) {
-    const std::string metric(name);
+  for (const std::string& metric : HeadlineMetrics()) {
     if (!table.csv.Has(metric)) continue;
     const std::vector<std::string> cells = IntervalCells(table.csv, metric);
     rows[0].push_back(metric);

@@ -163,7 +163,7 @@ void RequireKnown(const std::vector<std::string>& metrics, std::span<const Named
 
 std::vector<std::string> NamesToShow(const std::vector<std::string>& asked,
                                      std::span<const NamedSummary> runs) {
-  if (asked.empty()) return {HeadlineMetrics().begin(), HeadlineMetrics().end()};
+  if (asked.empty()) return HeadlineMetrics();
   if (asked.size() == 1 && asked[0] == "all") return MetricNames(runs);
   std::vector<std::string> keys;
   for (const std::string& name : asked) keys.push_back(MetricKey(name));

@@ -99,8 +99,7 @@ void Print(const RunArguments& arguments, const ExperimentConfig& config, const 
   }
   const TableFormat format = FindTableFormat(arguments.format).value();
   const NamedSummary column{config.name, &outcome.summary};
-  const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
-  WriteTable(std::cout, MetricTable({&column, 1}, names), format);
+  WriteTable(std::cout, MetricTable({&column, 1}, HeadlineMetrics()), format);
   notes.insert(notes.begin(), FewRequestsNote(outcome.summary));
   for (const std::string& note : notes) {
     if (!note.empty()) WriteRemark(std::cout, note, format);

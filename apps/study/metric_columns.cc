@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <tuple>
 #include <utility>
 
@@ -20,29 +19,23 @@ namespace {
 // Group, tenant, place in the catalogue, name.
 using ColumnRank = std::tuple<int, std::uint32_t, std::size_t, std::string>;
 
-ColumnRank RankOf(const std::string& name, const std::map<std::string, std::size_t>& catalog) {
+ColumnRank RankOf(const std::string& name) {
   constexpr std::string_view kTenant = "tenant_";
-  if (const auto found = catalog.find(name); found != catalog.end())
-    return {0, 0, found->second, name};
-  if (name.starts_with(kTenant)) {
-    const std::size_t end = name.find('_', kTenant.size());
-    if (end != std::string::npos) {
-      std::uint32_t tenant = std::numeric_limits<std::uint32_t>::max();  // tenant_others
-      std::from_chars(name.data() + kTenant.size(), name.data() + end, tenant);
-      const auto found = catalog.find(name.substr(end + 1));
-      if (found != catalog.end()) return {1, tenant, found->second, name};
-    }
-  }
-  return {2, 0, 0, name};
+  const Metric* const metric = FindMetric(name);
+  const bool of_run = metric != nullptr && metric->name == name;
+  if (metric == nullptr || !(of_run || name.starts_with(kTenant))) return {2, 0, 0, name};
+  const auto place = static_cast<std::size_t>(metric - MetricCatalog().data());
+  if (of_run) return {0, 0, place, name};
+  std::uint32_t tenant = std::numeric_limits<std::uint32_t>::max();  // tenant_others
+  std::from_chars(name.data() + kTenant.size(), name.data() + name.size(), tenant);
+  return {1, tenant, place, name};
 }
 
 }  // namespace
 
 void SortMetricColumns(std::vector<std::string>& names) {
-  std::map<std::string, std::size_t> catalog;
-  for (const Metric& metric : MetricCatalog()) catalog.emplace(metric.name, catalog.size());
   std::vector<ColumnRank> ranks;
-  for (const std::string& name : names) ranks.push_back(RankOf(name, catalog));
+  for (const std::string& name : names) ranks.push_back(RankOf(name));
   std::sort(ranks.begin(), ranks.end());
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = std::get<3>(ranks[i]);
 }
@@ -53,7 +46,7 @@ std::span<const std::string_view> StudyMetrics() {
 }
 
 bool IsRowMetric(std::string_view name) {
-  return FindMetric(name).has_value() || std::ranges::count(StudyMetrics(), name) > 0;
+  return FindMetric(name) != nullptr || std::ranges::count(StudyMetrics(), name) > 0;
 }
 
 std::vector<std::string> KnownMetrics(const StudyConfig& study, std::span<const std::string> asked,
@@ -77,8 +70,8 @@ std::string NumberCell(double value) { return std::isfinite(value) ? ShortestTex
 
 bool IsTextMetric(std::string_view name) {
   if (name == "warmup_rule") return true;
-  const std::optional<Metric> metric = FindMetric(name);
-  return metric && metric->unit.empty();
+  const Metric* const metric = FindMetric(name);
+  return metric != nullptr && metric->unit.empty();
 }
 
 }  // namespace twin::run

@@ -35,8 +35,7 @@ void PrintServed(const run::ServedComparison& comparison, const std::string& for
   }
   const std::array<NamedSummary, 2> columns = {NamedSummary{"served", &comparison.served.measured},
                                                NamedSummary{"simulated", &comparison.simulated}};
-  const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
-  WriteTable(std::cout, MetricTable(columns, names), TableFormat::kText);
+  WriteTable(std::cout, MetricTable(columns, HeadlineMetrics()), TableFormat::kText);
 }
 
 void CompareServed(const ValidateArguments& arguments, CommandContext& context) {

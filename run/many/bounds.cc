@@ -61,10 +61,12 @@ std::string MetricBound::text() const {
 
 double JudgedValue(const Summary& summary, const MetricBound& bound) {
   const double value = summary.Number(bound.metric);
-  const std::optional<UnansweredLimit> limit = FindUnansweredLimit(bound.metric);
-  if (!limit || bound.kind == MetricBound::Kind::kAtLeast) return value;
-  const double unanswered = summary.Number(limit->share);
-  return unanswered > limit->max ? std::numeric_limits<double>::quiet_NaN() : value;
+  const std::optional<double> unanswered_max = UnansweredMax(bound.metric);
+  if (!unanswered_max || bound.kind == MetricBound::Kind::kAtLeast) return value;
+  const std::size_t key_size = WithoutPrefix(bound.metric).size();
+  const std::string prefix = bound.metric.substr(0, bound.metric.size() - key_size);
+  const double unanswered = summary.Number(prefix + "unanswered_share");
+  return unanswered > *unanswered_max ? std::numeric_limits<double>::quiet_NaN() : value;
 }
 
 std::vector<MetricBound> ParseBounds(std::string_view text) {

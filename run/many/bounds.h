@@ -30,7 +30,7 @@ struct MetricBound {
 };
 
 // The value that the bound judges: the metric's value, or NaN where the run breaks the bound by
-// itself, because more clients than the metric allows got no answer (FindUnansweredLimit): the
+// itself, because more clients than the metric allows got no answer (UnansweredMax): the
 // latencies then describe the few clients that got one. REQUIRES: the run has the metric.
 double JudgedValue(const Summary& summary, const MetricBound& bound);
 

@@ -19,14 +19,6 @@ constexpr double kFullCache = 0.95;
 constexpr double kCliffSpread = 0.3;
 constexpr double kCliffRatio = 2.5;
 
-// tenant_N_KEY and group_N_KEY in two parts; the first is empty for other keys.
-std::pair<std::string, std::string> SplitPrefix(const std::string& metric) {
-  if (!metric.starts_with("tenant_") && !metric.starts_with("group_")) return {"", metric};
-  const std::size_t end = metric.find('_', metric.find('_') + 1);
-  if (end == std::string::npos) return {"", metric};
-  return {metric.substr(0, end + 1), metric.substr(end + 1)};
-}
-
 // The standard deviation of the logarithms; NaN unless all values are positive and there are two.
 double Spread(std::span<const double> values) {
   std::vector<double> logarithms;
@@ -89,17 +81,18 @@ std::size_t RunsWantedOfProportion(std::span<const double> values) {
 }  // namespace
 
 ValueRange RangeOf(std::string_view metric) {
-  const auto [prefix, key] = SplitPrefix(std::string(metric));
+  const std::string_view key = WithoutPrefix(metric);
   if (key == "slo_attainment" || key == "unanswered_share") return ValueRange::kProportion;
-  return FindMetric(metric) ? ValueRange::kNonNegative : ValueRange::kAny;
+  return FindMetric(metric) != nullptr ? ValueRange::kNonNegative : ValueRange::kAny;
 }
 
 std::size_t RunsWanted(const std::string& metric, const RunValues& values) {
   const std::span<const double> own = values(metric);
   if (own.size() < 2) return 2;
-  if (!FindMetric(metric)) return 0;
+  if (FindMetric(metric) == nullptr) return 0;
   if (RangeOf(metric) == ValueRange::kProportion) return RunsWantedOfProportion(own);
-  const auto [prefix, key] = SplitPrefix(metric);
+  const std::string key(WithoutPrefix(metric));
+  const std::string prefix = metric.substr(0, metric.size() - key.size());
   if (std::ranges::min(own) == std::ranges::max(own) || !IsWaiting(prefix, key, values)) return 0;
   const std::size_t wanted = WaitsForPlaces(values) ? kRunsOfWaiting : kRunsWithoutPlaces;
   if (own.size() < wanted) return wanted;

@@ -25,6 +25,7 @@
 #include "run/real/model_device.h"
 #include "run/real/real_system.h"
 #include "run/record/recording_world.h"
+#include "run/record/run_measurements.h"
 #include "run/run_directory.h"
 #include "run/run_files.h"
 #include "run/run_metrics.h"
@@ -249,10 +250,7 @@ void AddProbes(std::span<const exec::ProbeSeconds> probes, Summary& summary) {
     sum.decode += probe.decode;
     sum.prefill += probe.prefill;
   }
-  const auto count = static_cast<double>(probes.size());
-  summary.Set("machine_probes", static_cast<std::int64_t>(probes.size()));
-  summary.Set("machine_decode_probe_us", 1e6 * sum.decode / count);
-  summary.Set("machine_prefill_probe_us", 1e6 * sum.prefill / count);
+  SummariseProbes(MetricWriter(summary), std::ssize(probes), sum.decode, sum.prefill);
 }
 
 // Entries that only the summary of a real run has: times by part, and the speed and load of the
@@ -261,10 +259,8 @@ Summary MoreOf(const LoadedSystem& system, PartTotals& parts, RunControl& contro
   Summary more = parts.Finish();
   AddProbes(system.probes(), more);
   if (const std::optional<MachineLoad> load = system.load()) {
-    more.Set("machine_steal_share", load->steal_share);
-    more.Set("machine_other_load", load->other_cpus);
-    more.Set("machine_other_load_max", load->other_cpus_max);
-    more.Set("machine_disturbed", std::int64_t{load->disturbed() ? 1 : 0});
+    SummariseMachine(MetricWriter(more), load->steal_share, load->other_cpus, load->other_cpus_max,
+                     load->disturbed());
     if (load->disturbed()) {
       control.OnWarning(fmt::format(
           "the machine was disturbed during the run, which may have taken longer than on "

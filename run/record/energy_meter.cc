@@ -157,7 +157,7 @@ double EnergyMeter::MaxPower() const {
   return *std::ranges::max_element(watts);
 }
 
-void EnergyMeter::SummariseEnergy(Summary& summary) const {
+void EnergyMeter::SummariseEnergy(const MetricWriter& out) const {
   std::vector<double> joules(groups_.size());
   double idle = 0;
   double limited = 0;
@@ -176,39 +176,54 @@ void EnergyMeter::SummariseEnergy(Summary& summary) const {
   }
   double sum = 0;
   for (const double of_group : joules) sum += of_group;
-  summary.Set("energy_joules", sum);
-  summary.Set("mean_power_w", Ratio(sum, Seconds(time())));
-  summary.Set("max_power_w", MaxPower());
-  summary.Set("provisioned_power_w", limit_watts);
-  summary.Set("energy_per_output_token_j", Ratio(sum, output_tokens_));
-  summary.Set("energy_per_request_j", Ratio(sum, completed_));
+  const auto add_energy = [](const MetricWriter& to, double value) {
+    to.Add("energy_joules", value, "J",
+           "energy of all devices from the first arrival to the end of the run, without host, fans "
+           "and network; energy and power only if the data sheets know them",
+           "idle, base and work of core/energy_spec.h", kByGroup);
+  };
+  add_energy(out, sum);
+  out.Add("mean_power_w", Ratio(sum, Seconds(time())), "W", "mean power of all devices",
+          "energy_joules / time");
+  out.Add("max_power_w", MaxPower(), "W",
+          "largest mean power in windows of metrics.series_interval_s, which double in long runs");
+  out.Add("provisioned_power_w", limit_watts, "W", "sum of the devices' limits");
+  out.Add("energy_per_output_token_j", Ratio(sum, output_tokens_), "J",
+          "energy for an output token of a completed request", "energy_joules / output tokens");
+  out.Add("energy_per_request_j", Ratio(sum, completed_), "J", "energy for a completed request",
+          "energy_joules / completed");
   const bool knows_idle = std::ranges::all_of(
       groups_, [](const MeteredDevices& group) { return group.energy->idle_watts > 0; });
-  if (knows_idle) summary.Set("idle_energy_share", Ratio(idle, sum));
-  summary.Set("power_limited_share", Ratio(limited, busy));
-  if (groups_.size() < 2) return;
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    summary.Set("group_" + std::to_string(i) + "_energy_joules", joules[i]);
+  if (knows_idle) {
+    out.Add("idle_energy_share", Ratio(idle, sum), "share",
+            "share of the energy in which no step was in flight; only if the data sheets know idle "
+            "power, which otherwise counts as their base power");
+  }
+  out.Add("power_limited_share", Ratio(limited, busy), "share",
+          "share of the devices' busy time at their power limit");
+  for (std::size_t i = 0; groups_.size() > 1 && i < groups_.size(); ++i) {
+    add_energy(out.Under("group_" + std::to_string(i) + "_", kByGroup), joules[i]);
   }
 }
 
-void EnergyMeter::SummariseCost(Summary& summary) const {
+void EnergyMeter::Summarise(const MetricWriter& out) const {
+  if (groups_.empty() && !out.is_catalog()) return;
+  if (knows_energy_) SummariseEnergy(out);
   const double hours = Seconds(time()) / kSecondsPerHour;
+  double devices = 0;
+  for (const MeteredDevices& group : groups_) devices += DevicesOf(group);
+  out.Add("device_hours", devices * Seconds(time()) / kSecondsPerHour, "h",
+          "time of all devices; only if the data sheets know energy or price",
+          "devices * time / 3600");
+  if (!AllKnow(groups_, &MeteredDevices::price)) return;
   double cost = 0;
   for (const MeteredDevices& group : groups_) {
     cost += DevicesOf(group) * hours * group.price->usd_per_hour;
   }
-  summary.Set("cost_usd", cost);
-  summary.Set("cost_per_million_output_tokens_usd", Ratio(1e6 * cost, output_tokens_));
-}
-
-void EnergyMeter::Summarise(Summary& summary) const {
-  if (groups_.empty()) return;
-  if (knows_energy_) SummariseEnergy(summary);
-  double devices = 0;
-  for (const MeteredDevices& group : groups_) devices += DevicesOf(group);
-  summary.Set("device_hours", devices * Seconds(time()) / kSecondsPerHour);
-  if (AllKnow(groups_, &MeteredDevices::price)) SummariseCost(summary);
+  out.Add("cost_usd", cost, "$", "price of that time; only if the data sheets have a price",
+          "sum of device_hours * price.usd_per_hour");
+  out.Add("cost_per_million_output_tokens_usd", Ratio(1e6 * cost, output_tokens_), "$",
+          "the same for 1e6 output tokens");
 }
 
 }  // namespace twin

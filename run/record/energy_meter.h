@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "core/energy_spec.h"
+#include "run/record/metric_writer.h"
 #include "run/record/run_listener.h"
 #include "run/record/step_work.h"
-#include "run/record/summary.h"
 
 namespace twin {
 
@@ -59,9 +59,8 @@ class EnergyMeter : public RunListener {
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
   void OnEnded(const RequestLife& life) override;
 
-  // Adds energy_joules, mean_power_w, ... of metric_catalog.h, and with several groups the keys
-  // group_N_energy_joules.
-  void Summarise(Summary& summary) const;
+  // Adds energy, power and cost of all devices, and the energy of each of several groups.
+  void Summarise(const MetricWriter& out) const;
 
   // Mean watts of all devices in windows of `interval` from the start of the run; empty if unknown.
   // REQUIRES: `interval` is the meter's first interval, doubled any number of times.
@@ -89,8 +88,7 @@ class EnergyMeter : public RunListener {
   void Spread(Replica& replica, TimePoint from, TimePoint to, double joules) const;
   [[nodiscard]] double IdleWatts(std::size_t group) const;
   [[nodiscard]] Duration time() const;
-  void SummariseEnergy(Summary& summary) const;
-  void SummariseCost(Summary& summary) const;
+  void SummariseEnergy(const MetricWriter& out) const;
   [[nodiscard]] double MaxPower() const;
 
   std::vector<MeteredDevices> groups_;

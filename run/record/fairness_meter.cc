@@ -48,12 +48,18 @@ void FairnessMeter::OnEnded(const RequestLife& life) {
   ended_.push_back(life.id);
 }
 
-void FairnessMeter::Summarise(Summary& summary) const {
-  const auto tenants = static_cast<std::int64_t>(tenants_.size());
-  summary.Set("tenants", tenants);
-  summary.Set("tenants_compared", std::min(tenants, static_cast<std::int64_t>(kTenants)));
-  summary.Set("max_service_difference", tenants < 2 ? std::numeric_limits<double>::quiet_NaN()
-                                                    : static_cast<double>(largest_difference_));
+void FairnessMeter::Summarise(const MetricWriter& out) const {
+  const std::int64_t tenants = std::ssize(tenants_);
+  out.Add("tenants", tenants, "tenants", "tenants that sent requests; with metrics.by_tenant only");
+  out.Add("tenants_compared", std::min(tenants, static_cast<std::int64_t>(kTenants)), "tenants",
+          "tenants that max_service_difference covers: the first 32 to arrive; with "
+          "metrics.by_tenant only");
+  const double difference = tenants < 2 ? std::numeric_limits<double>::quiet_NaN()
+                                        : static_cast<double>(largest_difference_);
+  out.Add("max_service_difference", difference, "tokens",
+          "largest difference in service between two tenants over any span in which both had "
+          "requests waiting; with metrics.by_tenant only",
+          "service = prompt tokens + 2 * output tokens");
 }
 
 std::size_t FairnessMeter::PositionOf(std::uint32_t tenant) {

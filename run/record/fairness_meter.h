@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/id_window.h"
+#include "run/record/metric_writer.h"
 #include "run/record/run_listener.h"
-#include "run/record/summary.h"
 
 namespace twin {
 
@@ -38,8 +38,7 @@ class FairnessMeter : public RunListener {
 
   [[nodiscard]] std::int64_t largest_difference() const { return largest_difference_; }
 
-  // Adds tenants, tenants_compared and max_service_difference (undefined below two tenants).
-  void Summarise(Summary& summary) const;
+  void Summarise(const MetricWriter& out) const;
 
  private:
   struct Tenant {

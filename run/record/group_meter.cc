@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <string>
-#include <utility>
+#include "run/record/replica_meter.h"
+#include "run/record/run_measurements.h"
 
 namespace twin {
 
@@ -13,19 +13,11 @@ GroupMeter::GroupMeter(const std::vector<MeteredGroup>& groups,
     group_of_.insert(group_of_.end(), static_cast<std::size_t>(group.replicas), groups_.size());
     groups_.push_back({.of = group, .requests = RequestMetrics(config)});
   }
-  replicas_.resize(group_of_.size());
+  work_.resize(group_of_.size());
 }
 
 void GroupMeter::OnStepEnded(const EndedStep& step) {
-  replicas_.at(static_cast<std::size_t>(step.plan.replica)).work.Add(step);
-}
-
-StepWork GroupMeter::WorkOf(std::size_t group) const {
-  StepWork sum;
-  for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    if (group_of_[i] == group) sum += replicas_[i].work;
-  }
-  return sum;
+  work_.at(static_cast<std::size_t>(step.plan.replica)).Add(step);
 }
 
 void GroupMeter::OnArrived(TimePoint now, const RequestLife& life) {
@@ -46,24 +38,20 @@ void GroupMeter::OnEnded(const RequestLife& life) {
   requests.End(life, window_);
 }
 
-void GroupMeter::Summarise(Summary& summary) const {
-  const RateWindow window = window_.Until(until_);
+void GroupMeter::Summarise(const MetricWriter& out) const {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
-    const StepWork work = WorkOf(i);
-    const std::string prefix = fmt::format("group_{}_", i);
-    const auto set = [&](const char* key, SummaryValue value) {
-      summary.Set(prefix + key, std::move(value));
-    };
-    const double seconds = Seconds(time_) * group.of.replicas;
-    set("replicas", std::int64_t{group.of.replicas});
-    set("kv_blocks", std::int64_t{group.of.kv_blocks});
-    set("steps", work.steps);
-    set("computed_prefill_tokens", work.prefill_tokens);
-    set("computed_decode_tokens", work.decode_tokens);
-    set("busy_share", Ratio(Seconds(work.busy.total), seconds));
-    group.requests.SummariseCounts(summary, prefix, window);
-    group.requests.SummariseLatencies(summary, prefix, nullptr);
+    StepWork work;
+    for (std::size_t r = 0; r < work_.size(); ++r) {
+      if (group_of_[r] == i) work += work_[r];
+    }
+    const LoadOverTime load{.replicas = group.of.replicas, .seconds = Seconds(time_)};
+    const MetricWriter under = out.Under(fmt::format("group_{}_", i), kByGroup);
+    SummariseReplicas(under, group.of.replicas);
+    SummariseBlocks(under, group.of.kv_blocks);
+    work.Summarise(under);
+    load.Summarise(under, work.busy.total);
+    group.requests.Summarise(under, window_.Until(until_));
   }
 }
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "run/record/metric_writer.h"
 #include "run/record/request_metrics.h"
 #include "run/record/run_listener.h"
 #include "run/record/step_work.h"
-#include "run/record/summary.h"
 
 namespace twin {
 
@@ -32,28 +32,21 @@ class GroupMeter : public RunListener {
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
   void OnEnded(const RequestLife& life) override;
 
-  // Adds the keys of IsByGroup() (metric_catalog.h), group_N_KEY for group N from 0.
-  void Summarise(Summary& summary) const;
+  // Adds the metrics with kByGroup but energy_joules, as group_N_KEY for group N from 0.
+  void Summarise(const MetricWriter& out) const;
 
  private:
   struct Group {
     MeteredGroup of;
     RequestMetrics requests;
   };
-  // Replicas may end steps at once, on several threads.
-  struct alignas(64) Replica {
-    StepWork work;
-  };
-
   [[nodiscard]] Group& GroupOf(std::int32_t replica) {
     return groups_[group_of_.at(static_cast<std::size_t>(replica))];
   }
 
-  [[nodiscard]] StepWork WorkOf(std::size_t group) const;
-
   std::vector<Group> groups_;
   std::vector<std::size_t> group_of_;  // by replica
-  std::vector<Replica> replicas_;
+  std::vector<StepWork> work_;         // by replica
   RateWindow window_;
   Duration time_{0};
   TimePoint until_ = kTimeZero;

@@ -63,7 +63,7 @@ std::vector<MetricRow> MetricRows(std::span<const NamedSummary> runs,
                                        : ChangePercent(row.values.front(), row.values.back()));
     }
     if (!known) continue;
-    if (const std::optional<Metric> metric = FindMetric(name)) row.unit = metric->unit;
+    if (const Metric* const metric = FindMetric(name)) row.unit = metric->unit;
     rows.push_back(std::move(row));
   }
   return rows;

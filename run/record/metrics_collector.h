@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "core/sketch.h"
+#include "run/record/metric_writer.h"
 #include "run/record/request_metrics.h"
 #include "run/record/run_listener.h"
 #include "run/record/step_work.h"
@@ -49,7 +49,8 @@ class MetricsCollector : public RunListener {
   explicit MetricsCollector(const MetricsConfig& config)
       : config_(config),
         requests_(config.RequestConfig()),
-        work_(static_cast<std::size_t>(config.replicas)) {}
+        work_(static_cast<std::size_t>(config.replicas)),
+        load_{.replicas = config.replicas, .kv_blocks = config.kv_blocks} {}
 
   [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnArrived(TimePoint now, const RequestLife& life) override;
@@ -60,46 +61,20 @@ class MetricsCollector : public RunListener {
 
   // All metrics up to now. Names follow vLLM's benchmark where it has one.
   [[nodiscard]] Summary Summarise() const;
+  void Summarise(const MetricWriter& out) const;
 
  private:
-  // Sums over the steps of a replica. Replicas may end steps at once, on several threads.
-  struct alignas(64) Work : StepWork {
-    std::int64_t padding_tokens = 0;
-    std::int64_t recomputed_tokens = 0;
-    std::int64_t sequences = 0;
-    std::int64_t recomputes = 0;  // preemptions
-    std::int64_t swaps = 0;
-    std::int64_t draft_items = 0;
-    std::int64_t draft_tokens = 0;
-    std::int64_t accepted_drafts = 0;
-
-    Work& operator+=(const Work& other);
-  };
-  // Integrals over time, in seconds, and peaks.
-  struct Use {
-    double seconds = 0;
-    double waiting = 0;
-    double running = 0;
-    double swapped = 0;
-    double blocks = 0;
-    Load peak;
-    TimePoint until = kTimeZero;
-  };
-
   RequestMetrics& Tenant(std::uint32_t tenant);
-  void SummariseTenants(Summary& summary, const RateWindow& window) const;
-  void SummariseWork(Summary& summary) const;
-  void SummariseUse(Summary& summary) const;
-  [[nodiscard]] Work WorkOfAll() const;
+  void SummariseTenants(const MetricWriter& out) const;
+  [[nodiscard]] RateWindow Window() const { return window_.Until(load_.until); }
 
   MetricsConfig config_;
   RequestMetrics requests_;
   std::map<std::uint32_t, RequestMetrics> tenants_;
   RateWindow window_;
-  Sketch itl_;
   std::int64_t stalls_ = 0;
-  std::vector<Work> work_;  // by replica
-  Use use_;
+  std::vector<StepWork> work_;  // by replica
+  LoadOverTime load_;
 };
 
 }  // namespace twin

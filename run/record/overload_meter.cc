@@ -241,19 +241,27 @@ Overload OverloadMeter::VerdictOfBacklog() const {
   return trend == Overload::kYes && may_still_fill ? Overload::kUndecided : trend;
 }
 
-void OverloadMeter::Summarise(Summary& summary) const {
-  const Overload overload = verdict();
-  summary.Set("offered_rate", offered_rate());
-  summary.Set("completed_rate", SteadyRate(kRequests));
-  summary.Set("output_token_rate", SteadyRate(kOutputTokens));
-  summary.Set("total_token_rate", SteadyRate(kTokens));
-  if (config_.goal.any()) {
-    summary.Set("good_rate", config_.judges_goal() ? SteadyRate(kGoodRequests)
-                                                   : std::numeric_limits<double>::quiet_NaN());
+void OverloadMeter::Summarise(const MetricWriter& out) const {
+  out.Add("offered_rate", offered_rate(), "requests/s",
+          "arrivals per second between the first and the last",
+          "(arrivals - 1) / (last a - first a)");
+  out.Add("completed_rate", SteadyRate(kRequests), "requests/s",
+          "requests completed per second of the loaded time, without filling and drain",
+          "share of each service in that time, summed / that time", kHigherIsBetter);
+  out.Add("output_token_rate", SteadyRate(kOutputTokens), "tokens/s",
+          "output tokens of the completed requests, likewise", "the same of n", kHigherIsBetter);
+  out.Add("total_token_rate", SteadyRate(kTokens), "tokens/s",
+          "prompt and output tokens of the completed requests, likewise",
+          "the same of prompt tokens + n", kHigherIsBetter);
+  if (config_.goal.any() || out.is_catalog()) {
+    out.Add("good_rate", config_.Judged(SteadyRate(kGoodRequests)), "requests/s",
+            "completed requests that keep every bound of `slo`, likewise; with `slo` only", "",
+            kHigherIsBetter);
   }
-  summary.Set("saturated", overload == Overload::kYes  ? "yes"
-                           : overload == Overload::kNo ? "no"
-                                                       : "undecided");
+  constexpr const char* kVerdicts[] = {"no", "undecided", "yes"};  // by Overload
+  out.Add("saturated", kVerdicts[static_cast<std::size_t>(verdict())], "",
+          "whether more arrived than the system can serve, so that latencies grow with the length "
+          "of the run or clients are turned away or leave while they wait: yes, no or undecided");
 }
 
 std::string OverloadWarning(const Summary& summary) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "run/record/metric_writer.h"
 #include "run/record/request_metrics.h"
 #include "run/record/run_listener.h"
 #include "run/record/summary.h"
@@ -70,8 +71,7 @@ class OverloadMeter : public RunListener {
   // Per second of the loaded time; NaN if there is none.
   [[nodiscard]] double SteadyRate(Quantity quantity) const;
 
-  // Adds offered_rate, the steady rates and saturated ("yes", "no", "undecided").
-  void Summarise(Summary& summary) const;
+  void Summarise(const MetricWriter& out) const;
 
  private:
   static constexpr std::size_t kBins = 2048;

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "core/hash.h"
+#include "run/record/metric_writer.h"
 #include "run/record/plan_encoding.h"
 #include "run/record/run_observer.h"
 
@@ -54,6 +55,9 @@ class PlanDigest : public RunObserver {
   [[nodiscard]] std::uint64_t plans() const;
   // value() as 16 lower-case hexadecimal digits.
   [[nodiscard]] std::string text() const { return HexText(value()); }
+  void Summarise(const MetricWriter& out) const {
+    out.Add("digest", text(), "", "64-bit hash of all plans: equal digests mean equal decisions");
+  }
 
  private:
   struct Chain {

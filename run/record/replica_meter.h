@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "run/record/metric_writer.h"
 #include "run/record/run_listener.h"
 #include "run/record/step_work.h"
-#include "run/record/summary.h"
 
 namespace twin {
+
+// The number of replicas of a system or of a group.
+void SummariseReplicas(const MetricWriter& out, std::int32_t replicas);
 
 // Counts the work of each replica. Imbalance is the largest value of a replica over the mean of all
 // replicas: 1 = all equal, N = one of N does everything.
@@ -23,8 +26,7 @@ class ReplicaMeter : public RunListener {
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
   void OnEnded(const RequestLife& life) override;
 
-  // Adds replicas, requests_imbalance, tokens_imbalance, min_busy_share and max_busy_share.
-  void Summarise(Summary& summary) const;
+  void Summarise(const MetricWriter& out) const;
 
  private:
   struct Replica {

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "core/sketch.h"
+#include "run/record/metric_writer.h"
 #include "run/record/run_listener.h"
-#include "run/record/summary.h"
 
 namespace twin {
 
@@ -50,6 +54,17 @@ class RateWindow {
   std::int64_t open_ = 0;  // measured requests that have not left
 };
 
+// A number that sums up the values of a latency.
+struct Statistic {
+  std::string_view name;
+  std::string_view what;
+  // Largest share of clients without an answer at which a bound on the statistic can hold. A p99
+  // promises an answer to 99 % of the clients; a mean is treated like a p99.
+  double unanswered_max;
+  double (*of)(const Sketch& sketch);
+};
+std::span<const Statistic> Statistics();
+
 // Let a = arrival, s = first time scheduled, f = first token, c = completion, n = output tokens.
 //
 //   queue = s - a    ttft = f - a    e2el = c - a    normalized = (c - a) / n
@@ -76,36 +91,70 @@ class RequestMetrics {
     bool client_waits = false;  // clients have a limit of their own
     bool streamed = true;
 
-    [[nodiscard]] bool judges_goal() const { return streamed || !goal.tpot; }
+    // `value` of a metric of the goal; NaN if no client can tell whether the goal is kept.
+    [[nodiscard]] double Judged(double value) const {
+      return streamed || !goal.tpot ? value : std::numeric_limits<double>::quiet_NaN();
+    }
   };
 
   explicit RequestMetrics(const Config& config) : config_(config) {}
 
   // A measured request arrived.
-  void Arrive() { ++arrived_; }
+  void Arrive() { ++counts_[kArrived]; }
   // A request ended. Measured requests add to everything, other requests to the rates only.
   // `window` is the run's, and has taken this end already. REQUIRES: the request has ended.
   void End(const RequestLife& life, const RateWindow& window);
 
+  // `count` tokens of measured requests came with an ITL of `gap`.
+  void AddGaps(Duration gap, std::int64_t count) { latencies_[kItl].Insert(gap.count(), count); }
+
   // Adds the requests of another group of the same goal.
   void Merge(const RequestMetrics& other, const RateWindow& window);
 
-  [[nodiscard]] std::int64_t arrived() const { return arrived_; }
+  [[nodiscard]] std::int64_t arrived() const { return counts_[kArrived]; }
 
-  // Counts, tokens, throughput, goodput; every name begins with `prefix`.
-  void SummariseCounts(Summary& summary, std::string_view prefix, const RateWindow& window) const;
-  // Statistics of the latencies. `itl` pools the ITLs of all requests; nullptr leaves it out.
-  void SummariseLatencies(Summary& summary, std::string_view prefix, const Sketch* itl) const;
+  // Adds all metrics. All but the ITLs, which pool the tokens of all requests, have the traits
+  // kByTenant and kByGroup.
+  void Summarise(const MetricWriter& out, const RateWindow& window) const;
+
+  // A latency that has a key for each statistic, STATISTIC_NAME_ms.
+  struct LatencyRow {
+    std::string_view name;
+    std::string_view what;
+    std::string_view formula;
+    bool Config::*only = nullptr;  // reported only where this is set
+    bool by_tenant = true;         // reported for tenants and groups, too
+  };
+  static std::span<const LatencyRow> Latencies();
 
  private:
-  // The latencies that are collected.
+  enum Count : std::uint8_t {
+    kArrived,
+    kCompleted,  // got their whole output; this and the next three: also counted in the window
+    kGood,
+    kInputTokens,
+    kOutputTokens,
+    kEnded,
+    kRejected,
+    kRejectedTooLong,  // this and the next two: by RejectReason
+    kRejectedTooLarge,
+    kRejectedOverloaded,
+    kCancelled,
+    kCutOutputs,
+    kCachedTokens,
+    kCountCount,
+  };
+  struct Counts : std::array<std::int64_t, kCountCount> {
+    Counts& operator+=(const Counts& other);
+  };
+
+  // The latencies that are collected. First those of Latencies(), in its order.
   enum Latency : std::uint8_t {
-    kQueue,
     kTtft,
-    kBurstTtft,  // TTFT of the requests that arrived together at the very first
     kTpot,
+    kItl,
     kE2el,
-    kNormalized,
+    kQueue,
     kLongestItl,
     kEngineTtft,  // this and the next three: with a boundary only
     kEngineE2el,
@@ -113,37 +162,30 @@ class RequestMetrics {
     kResponseDelay,
     kClientQueueTime,  // this and the next one: with waits of clients only
     kE2elIncludingClientQueue,
+    kNormalized,
+    kBurstTtft,  // TTFT of the requests that arrived together at the very first
     kLatencyCount,
-  };
-
-  // Requests that got their whole output.
-  struct Answers {
-    std::int64_t completed = 0;
-    std::int64_t good = 0;
-    std::int64_t input_tokens = 0;
-    std::int64_t output_tokens = 0;
-
-    Answers& operator+=(const Answers& other);
   };
 
   void Insert(Latency latency, Duration value) { latencies_[latency].Insert(value.count()); }
   void EndMeasured(const RequestLife& life, const RateWindow& window);
   [[nodiscard]] double BurstShareOfTail() const;
+  void SummariseCounts(const MetricWriter& out, const RateWindow& window) const;
+  void SummariseRates(const MetricWriter& out, const RateWindow& window) const;
+  void SummariseLatencies(const MetricWriter& out) const;
   void EndAtEngine(const RequestLife& life);
-  [[nodiscard]] Answers InWindow(const RateWindow& window) const;
+  [[nodiscard]] Counts InWindow(const RateWindow& window) const;
 
   Config config_;
-  std::int64_t arrived_ = 0;
-  Answers measured_;
-  Answers in_window_;
+  Counts counts_{};  // of measured requests
+  Counts in_window_{};
   // Completions after window_end_, the end of the window so far; a later end takes them in.
-  Answers behind_window_;
+  Counts behind_window_{};
   TimePoint window_end_ = TimePoint::min();
-  std::array<std::int64_t, kRejectReasonNames.size()> rejected_{};  // by reason
-  std::int64_t cancelled_ = 0;
-  std::int64_t cut_outputs_ = 0;
-  std::int64_t cached_tokens_ = 0;
   std::array<Sketch, kLatencyCount> latencies_;  // by Latency
 };
+
+// The key of a statistic of a latency.
+std::string LatencyKey(const Statistic& statistic, const RequestMetrics::LatencyRow& latency);
 
 }  // namespace twin

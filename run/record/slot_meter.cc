@@ -40,7 +40,7 @@ void SlotMeter::CountUntil(Replica& replica, TimePoint time) {
   replica.until = std::max(replica.until, time);
 }
 
-void SlotMeter::Summarise(Summary& summary) {
+void SlotMeter::Summarise(const MetricWriter& out) {
   Duration used{0};
   Duration usable{0};
   for (Replica& replica : replicas_) {
@@ -48,7 +48,11 @@ void SlotMeter::Summarise(Summary& summary) {
     used += replica.used_time;
     usable += replica.usable_time;
   }
-  summary.Set(kKey, Ratio(Seconds(used), Seconds(usable)));
+  out.Add(kKey, Ratio(Seconds(used), Seconds(usable)), "share",
+          "steps in flight, as a share of those that the running requests could be in, one each; "
+          "with several pipeline stages only",
+          "time integral of min(steps with work in flight, m) / that of m, m = min(running, "
+          "stages)");
 }
 
 std::string SlotsWarning(const Summary& summary) {

@@ -8,6 +8,7 @@
 
 #include "core/ring_queue.h"
 #include "core/time.h"
+#include "run/record/metric_writer.h"
 #include "run/record/run_listener.h"
 #include "run/record/summary.h"
 
@@ -26,8 +27,8 @@ class SlotMeter : public RunListener {
   [[nodiscard]] bool takes_streaks() const override { return true; }
   void OnStepEnded(const EndedStep& step) override;
 
-  // Adds pipeline_slots_used_share. REQUIRES: called once, after the run.
-  void Summarise(Summary& summary);
+  // REQUIRES: called once, after the run.
+  void Summarise(const MetricWriter& out);
 
  private:
   // Replicas may end steps at once, on several threads.

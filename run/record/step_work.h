@@ -1,10 +1,12 @@
-// Sums over the steps of a replica.
+// Sums over the steps and the time of a replica, or of several replicas.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "core/time.h"
+#include "run/record/metric_writer.h"
 #include "run/record/run_listener.h"
 
 namespace twin {
@@ -20,31 +22,47 @@ struct BusyTime {
   }
 };
 
-// The steps of a replica, or sums over replicas.
-struct StepWork {
-  std::int64_t steps = 0;
-  std::int64_t prefill_tokens = 0;
-  std::int64_t decode_tokens = 0;  // including tokens that verify drafts
+// The steps of a replica, or sums over replicas. Replicas may end steps at once, on several
+// threads.
+struct alignas(64) StepWork {
+  enum Count : std::uint8_t {
+    kSteps,
+    kPrefillTokens,
+    kDecodeTokens,  // including tokens that verify drafts
+    kPaddingTokens,
+    kRecomputedTokens,
+    kSequences,
+    kRecomputes,  // preemptions
+    kSwaps,
+    kDraftItems,
+    kDraftTokens,
+    kAcceptedDrafts,
+    kCounts,
+  };
+
+  std::array<std::int64_t, kCounts> counts{};
   BusyTime busy;
 
-  void Add(const EndedStep& step) {
-    const StepTotals& totals = step.plan.totals;
-    // The totals count tokens that verify drafts as prefill.
-    const std::int64_t verified = totals.draft_items + totals.draft_tokens;
-    ++steps;
-    prefill_tokens += totals.prefill_tokens - verified;
-    decode_tokens += totals.decode_items + verified;
-    busy.Add(step);
-  }
+  void Add(const EndedStep& step);
+  StepWork& operator+=(const StepWork& other);
+  void Summarise(const MetricWriter& out) const;
+};
 
-  StepWork& operator+=(const StepWork& other) {
-    steps += other.steps;
-    prefill_tokens += other.prefill_tokens;
-    decode_tokens += other.decode_tokens;
-    busy.total += other.busy.total;
-    busy.until = std::max(busy.until, other.busy.until);
-    return *this;
-  }
+// The load of replicas over time: integrals, in seconds, and peaks.
+struct LoadOverTime {
+  std::int32_t replicas = 1;
+  std::int32_t kv_blocks = 0;  // usable device blocks of all replicas
+  double seconds = 0;
+  double waiting = 0;
+  double running = 0;
+  double swapped = 0;
+  double blocks = 0;
+  Load peak = {};
+  TimePoint until = kTimeZero;
+
+  void Add(TimePoint from, TimePoint to, const Load& load);
+  // `busy`: summed over the replicas.
+  void Summarise(const MetricWriter& out, Duration busy) const;
 };
 
 }  // namespace twin

@@ -1,7 +1,6 @@
 #include "run/record/transfer_meter.h"
 
 #include <algorithm>
-#include <limits>
 #include <variant>
 
 namespace twin {
@@ -28,17 +27,22 @@ void TransferMeter::OnInstant(const Instant& instant) {
   }
 }
 
-void TransferMeter::Summarise(Summary& summary) const {
-  const auto mean_ms = [this](Duration sum) {
-    return count_ > 0 ? Seconds(sum) * 1e3 / static_cast<double>(count_)
-                      : std::numeric_limits<double>::quiet_NaN();
-  };
-  summary.Set("kv_transfers", count_);
-  summary.Set("kv_transfer_bytes", static_cast<double>(tokens_) * token_bytes_);
-  summary.Set("mean_kv_transfer_wait_ms", mean_ms(wait_.sum));
-  summary.Set("max_kv_transfer_wait_ms", Seconds(wait_.max) * 1e3);
-  summary.Set("mean_kv_transfer_ms", mean_ms(time_.sum));
-  summary.Set("max_kv_transfer_ms", Seconds(time_.max) * 1e3);
+void TransferMeter::Summarise(const MetricWriter& out) const {
+  const auto mean_ms = [this](Duration sum) { return Ratio(Seconds(sum) * 1e3, count_); };
+  out.Add("kv_transfers", count_, "transfers",
+          "copies of keys and values from the replica that prefilled a request to the one that "
+          "decodes it; with system.disaggregation only");
+  out.Add("kv_transfer_bytes", static_cast<double>(tokens_) * token_bytes_, "bytes",
+          "bytes copied in all; with system.disaggregation only",
+          "copied tokens * KV bytes per token");
+  out.Add("mean_kv_transfer_wait_ms", mean_ms(wait_.sum), "ms",
+          "mean time from the first token to the first byte sent: for blocks at the target and for "
+          "the network; with system.disaggregation only");
+  out.Add("max_kv_transfer_wait_ms", Seconds(wait_.max) * 1e3, "ms", "maximum of the same");
+  out.Add("mean_kv_transfer_ms", mean_ms(time_.sum), "ms",
+          "mean time from the first byte sent to the end of the transfer; with "
+          "system.disaggregation only");
+  out.Add("max_kv_transfer_ms", Seconds(time_.max) * 1e3, "ms", "maximum of the same");
 }
 
 }  // namespace twin

@@ -6,8 +6,8 @@
 
 #include "core/ids.h"
 #include "core/time.h"
+#include "run/record/metric_writer.h"
 #include "run/record/run_observer.h"
-#include "run/record/summary.h"
 
 namespace twin {
 
@@ -21,8 +21,7 @@ class TransferMeter : public RunObserver {
   void OnPlan(TimePoint /*now*/, const StepPlan& /*plan*/) override {}
   void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
 
-  // Adds kv_transfers, kv_transfer_bytes and the means and maxima of their waits and times.
-  void Summarise(Summary& summary) const;
+  void Summarise(const MetricWriter& out) const;
 
  private:
   struct UnderWay {

@@ -126,7 +126,7 @@ class EmulatedSystem final : public ServedSystem {
 
   Summary Finish() override {
     Summary summary;
-    lateness_->Summarise(summary);
+    lateness_->Summarise(MetricWriter(summary));
     return summary;
   }
 

@@ -26,6 +26,7 @@
 #include "run/deployed_groups.h"
 #include "run/record/recording_world.h"
 #include "run/record/request_tracker.h"
+#include "run/record/run_measurements.h"
 #include "run/run_files.h"
 #include "sched/serve.h"
 
@@ -362,7 +363,7 @@ RunOutcome LiveService::Finish() {
 
 RunOutcome LiveService::Complete() {
   Summary more = system_->Finish();
-  more.Set("refused", refused_);
+  SummariseRefusals(MetricWriter(more), refused_);
   WriteRefusals(unwritten_);
   if (written_) written_->files.Finish(*metrics_);
   const Deployment& deployment = system_->deployment();

@@ -48,7 +48,7 @@ void Step(EnergyMeter& meter, std::int64_t from_ms, std::int64_t to_ms, std::int
 Summary SummaryOf(EnergyMeter& meter, std::int64_t end_ms) {
   meter.OnLoad(At(0), At(end_ms), {});
   Summary summary;
-  meter.Summarise(summary);
+  meter.Summarise(MetricWriter(summary));
   return summary;
 }
 

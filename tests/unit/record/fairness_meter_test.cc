@@ -85,13 +85,13 @@ TEST_F(FairnessMeterTest, IsUndefinedForOneTenantAndSaysHowManyItCompares) {
   script_.Arrive(At(0), R(0), 10, 3);
   script_.Close();
   Summary one;
-  meter_.Summarise(one);
+  meter_.Summarise(MetricWriter(one));
   EXPECT_EQ(one.Number("tenants"), 1);
   EXPECT_TRUE(std::isnan(one.Number("max_service_difference")));
   for (std::uint32_t i = 1; i < 40; ++i) script_.Arrive(At(1), R(i), 10, 100 + i);
   script_.Close();
   Summary many;
-  meter_.Summarise(many);
+  meter_.Summarise(MetricWriter(many));
   EXPECT_EQ(many.Number("tenants"), 40);
   EXPECT_EQ(many.Number("tenants_compared"), 32);
   EXPECT_EQ(many.Number("max_service_difference"), 0);

@@ -118,7 +118,7 @@ TEST(OverloadMeterTest, ASaturatedServerHasTheRateOfItsService) {
   EXPECT_NEAR(server.meter.SteadyRate(OverloadMeter::kTokens), 10, 1e-8);
   EXPECT_EQ(server.meter.verdict(), Overload::kYes);
   Summary summary;
-  server.meter.Summarise(summary);
+  server.meter.Summarise(MetricWriter(summary));
   EXPECT_EQ(summary.Find("good_rate"), nullptr);
   EXPECT_THAT(OverloadWarning(summary),
               ::testing::StartsWith("offered rate exceeds capacity: latencies grow with the length "
@@ -148,7 +148,7 @@ TEST(OverloadMeterTest, GoodRequestsAndRequestsThatAreLeftOutAreTold) {
     }
     server.Drain();
     Summary summary;
-    server.meter.Summarise(summary);
+    server.meter.Summarise(MetricWriter(summary));
     EXPECT_NEAR(summary.Number("completed_rate"), 0.5, 0.01);
     EXPECT_NEAR(summary.Number("good_rate"), leaves_out ? 0 : 0.25, 0.01);
   }
@@ -243,7 +243,7 @@ TEST(OverloadMeterTest, FewRequestsDecideNothing) {
   EXPECT_EQ(none.verdict(), Overload::kUndecided);
   EXPECT_TRUE(std::isnan(none.offered_rate()));
   Summary summary;
-  none.Summarise(summary);
+  none.Summarise(MetricWriter(summary));
   EXPECT_EQ(OverloadWarning(summary), "");
 }
 

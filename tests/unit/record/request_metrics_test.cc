@@ -76,14 +76,15 @@ Halves Follow(std::vector<RequestLife> lives, const RequestMetrics::Config& conf
     run.window.End(life);
     run.whole.End(life, run.window);
     run.half[Index(life.id) % 2].End(life, run.window);
+    run.whole.AddGaps(life.longest_gap, 1);
+    run.half[Index(life.id) % 2].AddGaps(life.longest_gap, 1);
   }
   return run;
 }
 
 Summary Summarise(const RequestMetrics& metrics, const RateWindow& window) {
   Summary summary;
-  metrics.SummariseCounts(summary, "", window);
-  metrics.SummariseLatencies(summary, "", nullptr);
+  metrics.Summarise(MetricWriter(summary), window);
   return summary;
 }
 

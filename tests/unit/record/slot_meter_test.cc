@@ -29,7 +29,7 @@ void Step(SlotMeter& meter, std::int64_t from_ms, std::int64_t to_ms, std::int32
 
 double ShareOf(SlotMeter& meter) {
   Summary summary;
-  meter.Summarise(summary);
+  meter.Summarise(MetricWriter(summary));
   return summary.Number("pipeline_slots_used_share");
 }
 
