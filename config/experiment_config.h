@@ -17,7 +17,7 @@
 #include "config/world_config.h"
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
-#include "run/record/request_metrics.h"
+#include "core/service_goal.h"
 #include "sched/disaggregation_config.h"
 #include "sched/policy/own_policy.h"
 #include "sched/policy/policy_config.h"

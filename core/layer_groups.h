@@ -10,7 +10,7 @@ namespace twin {
 // All layers in order, equal neighbours together. Of a model without groups, those that have its
 // window come first.
 std::vector<LayerGroup> OrderedLayers(const ModelSpec& model);
-// The same layers one by one.
+// Lists the layers of OrderedLayers() one by one.
 std::vector<LayerSpec> LayerList(const ModelSpec& model);
 
 // Makes the layers of `model` those of the list, as SetLayers() does; equal neighbours become one

@@ -1,5 +1,5 @@
-// What one rank computes in a layer: its products with weights, and its attention over cached keys.
-// The numbers that a layer has follow from them.
+// The work of one rank in a layer: products with weights, and attention over cached keys. The
+// numbers that a layer has follow from them.
 #pragma once
 
 #include <cstdint>

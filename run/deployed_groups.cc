@@ -8,10 +8,10 @@
 #include <system_error>
 #include <utility>
 
-#include "config/record_file.h"
 #include "config/replica_groups.h"
 #include "core/input_error.h"
 #include "run/available_memory.h"
+#include "run/files/record_file.h"
 
 namespace twin::run {
 namespace {

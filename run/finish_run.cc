@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "config/experiment_config.h"
-#include "config/record_file.h"
 #include "core/files/input_file.h"
 #include "core/files/output_file.h"
 #include "core/input_error.h"
 #include "run/deployment.h"
+#include "run/files/record_file.h"
 #include "run/process_use.h"
 #include "run/record/run_measurements.h"
 #include "run/replay.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "config/experiment_config.h"
-#include "config/record_file.h"
 #include "core/step_parts.h"
+#include "run/files/record_file.h"
 #include "run/record/recorded_run.h"
 
 namespace twin::run {

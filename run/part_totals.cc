@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "config/perfetto_writer.h"
+#include "run/files/perfetto_writer.h"
 #include "run/record/csv_columns.h"
 #include "run/record/run_measurements.h"
 #include "run/record/table_rows.h"

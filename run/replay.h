@@ -8,7 +8,7 @@
 #include <string>
 
 #include "config/experiment_config.h"
-#include "config/record_file.h"
+#include "run/files/record_file.h"
 #include "run/record/record_source.h"
 #include "run/record/replay_world.h"
 #include "run/record/run_observer.h"

@@ -8,9 +8,9 @@
 #include <system_error>
 #include <vector>
 
-#include "config/perfetto_writer.h"
-#include "config/record_file.h"
 #include "run/deployed_groups.h"
+#include "run/files/perfetto_writer.h"
+#include "run/files/record_file.h"
 #include "run/record/csv_columns.h"
 #include "run/record/request_tracker.h"
 #include "run/record/series.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "config/record_file.h"
 #include "core/traced_request.h"
+#include "run/files/record_file.h"
 #include "run/record/summary.h"
 #include "run/replay.h"
 #include "run/run_control.h"

@@ -11,11 +11,11 @@
 
 #include "apps/validate/machine_speed.h"
 #include "apps/validate/validation_directory.h"
-#include "config/record_file.h"
 #include "core/input_error.h"
 #include "run/cost_cache.h"
 #include "run/deployment.h"
 #include "run/draft_model_spec.h"
+#include "run/files/record_file.h"
 #include "run/measured_run.h"
 #include "run/real/model_device.h"
 #include "run/real/real_run.h"

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "config/message_output.h"
-#include "config/perfetto_writer.h"
-#include "config/record_file.h"
 #include "core/ids.h"
 #include "core/input_error.h"
+#include "run/files/message_output.h"
+#include "run/files/perfetto_writer.h"
+#include "run/files/record_file.h"
 #include "run/measured_run.h"
 #include "run/record/recorded_run.h"
 #include "run/run_directory.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "config/experiment_config.h"
-#include "config/record_file.h"
+#include "run/files/record_file.h"
 #include "run/record/recorded_run.h"
 #include "run/record/summary.h"
 

@@ -137,7 +137,7 @@ void OverloadMeter::Serve(const RequestLife& life) {
   const TimePoint begin = std::min(std::min(life.scheduled, end), end - Duration{1});
   std::array<double, kQuantities> amounts{};
   amounts[kRequests] = 1;
-  amounts[kGoodRequests] = config_.goal.Keeps(life) ? 1 : 0;
+  amounts[kGoodRequests] = Keeps(config_.goal, life) ? 1 : 0;
   amounts[kOutputTokens] = life.output_tokens;
   amounts[kTokens] = amounts[kOutputTokens] + life.prompt_tokens;
   Bin& last = BinOf(end);  // may widen the bins

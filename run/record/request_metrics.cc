@@ -39,12 +39,14 @@ std::string LatencyKey(const Statistic& statistic, const RequestMetrics::Latency
   return fmt::format("{}_{}_ms", statistic.name, latency.name);
 }
 
-bool ServiceGoal::Keeps(const RequestLife& life) const {
-  if (ttft && life.has_tokens() && life.first_received() - life.arrival > *ttft) return false;
-  if (e2el && life.last_received() - life.arrival > *e2el) return false;
+bool Keeps(const ServiceGoal& goal, const RequestLife& life) {
+  if (goal.ttft && life.has_tokens() && life.first_received() - life.arrival > *goal.ttft) {
+    return false;
+  }
+  if (goal.e2el && life.last_received() - life.arrival > *goal.e2el) return false;
   // Multiplied out, so that no rounding decides.
-  return !tpot || life.output_tokens < 2 ||
-         life.ended - life.first_token <= *tpot * (life.output_tokens - 1);
+  return !goal.tpot || life.output_tokens < 2 ||
+         life.ended - life.first_token <= *goal.tpot * (life.output_tokens - 1);
 }
 
 void RateWindow::Arrive(const RequestLife& life) {
@@ -70,7 +72,7 @@ void RequestMetrics::End(const RequestLife& life, const RateWindow& window) {
   if (life.status != RequestStatus::kCompleted || !window.BeginsBefore(life)) return;
   Counts answer{};
   answer[kCompleted] = 1;
-  answer[kGood] = config_.goal.Keeps(life) ? 1 : 0;
+  answer[kGood] = Keeps(config_.goal, life) ? 1 : 0;
   answer[kInputTokens] = life.prompt_tokens;
   answer[kOutputTokens] = life.output_tokens;
   if (life.measured) counts_ += answer;

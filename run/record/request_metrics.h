@@ -10,23 +10,16 @@
 #include <string>
 #include <string_view>
 
+#include "core/service_goal.h"
 #include "core/sketch.h"
 #include "run/record/metric_writer.h"
 #include "run/record/run_listener.h"
 
 namespace twin {
 
-// Bounds that a request must keep to count as good, each inclusive. If none is set, no goodput is
-// reported. A request with one token has no TPOT and keeps every bound on it.
-struct ServiceGoal {
-  std::optional<Duration> ttft;
-  std::optional<Duration> tpot;
-  std::optional<Duration> e2el;
-
-  [[nodiscard]] bool any() const { return ttft || tpot || e2el; }
-  // REQUIRES: the request completed.
-  [[nodiscard]] bool Keeps(const RequestLife& life) const;
-};
+// Whether the request keeps every bound of the goal. A request with one token has no TPOT and keeps
+// every bound on it. REQUIRES: the request completed.
+bool Keeps(const ServiceGoal& goal, const RequestLife& life);
 
 // The time over which rates are taken: from the first arrival of a measured request until the last
 // measured request has left, with an answer or without. Every request that completes in this time

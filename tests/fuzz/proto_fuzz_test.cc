@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "config/experiment_config.h"
-#include "config/record_file.h"
 #include "core/input_error.h"
 #include "core/random.h"
-#include "tests/unit/config/random_run.h"
+#include "run/files/record_file.h"
+#include "tests/unit/run/random_run.h"
 
 namespace twin {
 namespace {

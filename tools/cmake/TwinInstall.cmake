@@ -11,7 +11,8 @@ if(TARGET twin_fmt)
   list(APPEND sched_targets twin_fmt)
 endif()
 set(run_targets twin_files twin_models twin_record twin_traces twin_kernels twin_sim twin_exec
-  twin_protobuf twin_config_schema twin_config twin_run twin_run_real twin_no_cuda)
+  twin_protobuf twin_config_schema twin_config twin_record_schema twin_run_files twin_run twin_run_real
+  twin_no_cuda)
 
 # Programs need not know what else the libraries are linked with.
 add_library(twin_installed_run INTERFACE)

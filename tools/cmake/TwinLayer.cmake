@@ -3,6 +3,7 @@
 # twin_layer(NAME SOURCES ... HEADERS ... DEPENDS layer... EXTERNAL target... LINK_TEST target...
 #            ALONE source...)
 #
+# The header of a source in SOURCES, x.h beside x.cc, is one of the layer's; HEADERS names the others.
 # A library twin::NAME (static, or shared with TWIN_SHARED_LAYERS), plus a link test: the whole archive linked with the declared
 # dependencies alone, so that an undeclared dependency is an undefined symbol. LINK_TEST names what
 # every program has to add. ALONE names sources that TWIN_UNITY must not compile together with others,
@@ -10,6 +11,12 @@
 function(twin_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;EXTERNAL;LINK_TEST;ALONE")
   set(target twin_${name})
+  foreach(source IN LISTS arg_SOURCES)
+    string(REGEX REPLACE "[.]cc$" ".h" header "${source}")
+    if(NOT IS_ABSOLUTE "${source}" AND EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${header}")
+      list(APPEND arg_HEADERS "${header}")
+    endif()
+  endforeach()
 
   add_library(${target} ${TWIN_LAYER_TYPE})
   add_library(twin::${name} ALIAS ${target})

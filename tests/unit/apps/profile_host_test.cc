@@ -10,10 +10,10 @@
 #include <iterator>
 #include <string>
 
-#include "config/record_file.h"
 #include "exec/cpu/cpu_model.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"
+#include "run/files/record_file.h"
 #include "tests/support/unique_name.h"
 #include "tests/unit/exec/model_folder.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/record_file.h"
+#include "run/files/record_file.h"
 #include "sched/policy/registry.h"
 #include "tests/unit/apps/experiment_folder.h"
 

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-#include "config/record_file.h"
+#include "run/files/record_file.h"
 #include "run/measured_run.h"
 #include "run/record/recorded_run.h"
 #include "run/run_metrics.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "config/record_file.h"
 #include "core/input_error.h"
+#include "run/files/record_file.h"
 #include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"
 #include "run/replay.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "config/record_file.h"
 #include "core/input_error.h"
+#include "run/files/record_file.h"
 #include "run/replay.h"
 #include "run/simulation.h"
 #include "sched/policy/orca.h"

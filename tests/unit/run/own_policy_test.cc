@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "config/record_file.h"
 #include "core/input_error.h"
+#include "run/files/record_file.h"
 #include "run/replay.h"
 #include "run/simulation.h"
 #include "sched/policy/sarathi.h"

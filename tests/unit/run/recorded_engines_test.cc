@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "config/record_file.h"
 #include "core/input_error.h"
 #include "run/deployed_groups.h"
+#include "run/files/record_file.h"
 
 namespace twin::run {
 namespace {

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string>
 
-#include "config/record_file.h"
 #include "core/input_error.h"
 #include "run/config_warnings.h"
+#include "run/files/record_file.h"
 #include "run/real/real_system.h"
 #include "run/replay.h"
 #include "run/simulation.h"

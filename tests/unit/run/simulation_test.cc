@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "config/record_file.h"
 #include "core/input_error.h"
 #include "run/config_warnings.h"
+#include "run/files/record_file.h"
 #include "run/replay.h"
 #include "sched/policy/registry.h"
 #include "tests/support/unique_name.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "apps/serve/service/serving_engine.h"
-#include "config/record_file.h"
+#include "run/files/record_file.h"
 #include "run/replay.h"
 #include "sim/world/wall_clock.h"
 

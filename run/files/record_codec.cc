@@ -1,10 +1,10 @@
-#include "config/record_codec.h"
+#include "run/files/record_codec.h"
 
 #include <algorithm>
 
-#include "config/record.pb.h"
-#include "config/record_columns.h"
 #include "core/check.h"
+#include "run/files/record.pb.h"
+#include "run/files/record_columns.h"
 #include "sched/cache/kv_limits.h"
 
 namespace twin {

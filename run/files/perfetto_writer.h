@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "config/message_output.h"
 #include "core/ids.h"
 #include "core/step_parts.h"
+#include "run/files/message_output.h"
 #include "run/record/run_observer.h"
 
 namespace twin {

@@ -1,4 +1,4 @@
-#include "config/record_file.h"
+#include "run/files/record_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 #include "core/input_error.h"
 #include "run/record/plan_digest.h"
 #include "run/record/recorded_run.h"
-#include "tests/unit/config/random_run.h"
+#include "tests/unit/run/random_run.h"
 
 namespace twin {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/record_file.h"
+#include "run/files/record_file.h"
 #include "sched/event.h"
 #include "sched/kv_transfer.h"
 #include "sched/step_plan.h"

@@ -1,8 +1,8 @@
-#include "config/perfetto_packets.h"
+#include "run/files/perfetto_packets.h"
 
 #include <google/protobuf/io/coded_stream.h>
 
-#include "config/perfetto_trace.pb.h"
+#include "run/files/perfetto_trace.pb.h"
 
 namespace twin {
 

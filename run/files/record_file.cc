@@ -1,4 +1,4 @@
-#include "config/record_file.h"
+#include "run/files/record_file.h"
 
 #include <fcntl.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -11,10 +11,10 @@
 #include <optional>
 #include <utility>
 
-#include "config/record.pb.h"
-#include "config/record_codec.h"
 #include "core/check.h"
 #include "core/input_error.h"
+#include "run/files/record.pb.h"
+#include "run/files/record_codec.h"
 #include "run/record/plan_digest.h"
 
 namespace twin {

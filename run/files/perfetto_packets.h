@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "config/message_output.h"
 #include "core/step_parts.h"
 #include "core/time.h"
+#include "run/files/message_output.h"
 
 namespace twin::proto::perfetto {
 class TrackDescriptor;

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "config/message_output.h"
+#include "run/files/message_output.h"
 #include "run/record/record_source.h"
 #include "run/record/run_observer.h"
 #include "sched/engine.h"

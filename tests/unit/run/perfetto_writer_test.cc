@@ -1,4 +1,4 @@
-#include "config/perfetto_writer.h"
+#include "run/files/perfetto_writer.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "config/perfetto_trace.pb.h"
-#include "tests/unit/config/random_run.h"
+#include "run/files/perfetto_trace.pb.h"
+#include "tests/unit/run/random_run.h"
 
 namespace twin {
 namespace {

@@ -1,4 +1,4 @@
-#include "config/perfetto_writer.h"
+#include "run/files/perfetto_writer.h"
 
 #include <fmt/format.h>
 
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "config/perfetto_packets.h"
 #include "core/check.h"
 #include "core/id_window.h"
 #include "core/ring_queue.h"
+#include "run/files/perfetto_packets.h"
 
 namespace twin {
 

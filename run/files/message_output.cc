@@ -1,4 +1,4 @@
-#include "config/message_output.h"
+#include "run/files/message_output.h"
 
 #include <google/protobuf/io/gzip_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "config/record.pb.h"
-#include "config/record_codec.h"
-#include "config/record_columns.h"
+#include "run/files/record.pb.h"
+#include "run/files/record_codec.h"
+#include "run/files/record_columns.h"
 
 namespace twin {
 
