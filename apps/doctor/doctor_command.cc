@@ -44,7 +44,8 @@ void AddDoctorCommand(CommandParser app, CommandContext& /*context*/) {
        {"server-settings", DoctorList::kServerSettings},
        {"policies", DoctorList::kPolicies},
        {"cost-models", DoctorList::kCostModels},
-       {"configuration", DoctorList::kConfiguration}},
+       {"configuration", DoctorList::kConfiguration},
+       {"metrics", DoctorList::kMetrics}},
       "Print a table of what experiments can name, or the reference of "
       "experiment files, instead");
   command.OnCall([arguments] { Doctor(*arguments); });

@@ -13,6 +13,7 @@
 #include "config/servers/layer_defaults.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
+#include "run/record/metric_catalog.h"
 #include "run/record/table.h"
 
 namespace twin::apps {
@@ -156,11 +157,13 @@ ordered_json ListJson(DoctorList list) {
       return ChoicesJson(CostChoices());
     case DoctorList::kNone:
     case DoctorList::kConfiguration:
+    case DoctorList::kMetrics:
     case DoctorList::kServerDefaults:
     case DoctorList::kServerSettings:
       break;
   }
   const char* const page = list == DoctorList::kConfiguration    ? "configuration"
+                           : list == DoctorList::kMetrics        ? "metrics"
                            : list == DoctorList::kServerDefaults ? "server-defaults"
                                                                  : "server-settings";
   throw InputError(InputError::Kind::kUsage, "--format",
@@ -193,6 +196,9 @@ void PrintList(DoctorList list, std::ostream& out) {
       return PrintChoices(CostChoices(), "Use: cost { NAME { FIELD: VALUE } }\n", out);
     case DoctorList::kConfiguration:
       out << ConfigurationPage();
+      return;
+    case DoctorList::kMetrics:
+      out << MetricTables();
       return;
   }
 }

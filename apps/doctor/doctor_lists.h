@@ -16,12 +16,13 @@ enum class DoctorList : std::uint8_t {
   kPolicies,
   kCostModels,
   kConfiguration,  // docs/configuration.md
+  kMetrics,        // the tables of docs/metrics.md on summary.json
 };
 
 void PrintList(DoctorList list, std::ostream& out);
 
 // Prints the list as an array of objects, in base units; 0 = no such unit. Throws InputError
-// (usage) for kConfiguration, kServerDefaults and kServerSettings, which are pages.
+// (usage) for kConfiguration, kMetrics, kServerDefaults and kServerSettings, which are pages.
 void PrintListJson(DoctorList list, std::ostream& out);
 
 }  // namespace twin::apps

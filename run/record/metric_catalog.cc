@@ -129,4 +129,27 @@ std::optional<bool> HigherIsBetter(std::string_view name) {
   return Has(name, kLowerIsBetter) ? std::optional<bool>(false) : std::nullopt;
 }
 
+std::string MetricTables() {
+  std::string plain = "| key | unit | meaning | formula |\n|---|---|---|---|\n";
+  for (const Metric& metric : MetricCatalog()) {
+    if ((metric.traits & kLatency) != 0 && metric.unit == "ms") continue;  // below
+    const std::string formula = metric.formula.empty() ? "" : fmt::format("`{}`", metric.formula);
+    plain += fmt::format("| `{}` | {} | {} | {} |\n", metric.name,
+                         metric.unit.empty() ? "-" : metric.unit, metric.what, formula);
+  }
+  std::string latencies = "| keys | unit | meaning | formula of one value |\n|---|---|---|---|\n";
+  for (const RequestMetrics::LatencyRow& latency : RequestMetrics::Latencies()) {
+    std::string keys;
+    for (const Statistic& statistic : Statistics()) {
+      keys += fmt::format("{}`{}`", keys.empty() ? "" : ", ", LatencyKey(statistic, latency));
+    }
+    latencies += fmt::format("| {} | ms | {} | `{}` |\n", keys, latency.what, latency.formula);
+  }
+  return fmt::format(
+      "<!-- Begin of the output of `twinserve doctor --list metrics`. Do not edit. -->\n\n"
+      "{}\nLatencies: each has a key for each statistic.\n\n{}\n"
+      "<!-- End of the output. -->\n",
+      plain, latencies);
+}
+
 }  // namespace twin

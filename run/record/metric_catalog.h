@@ -41,4 +41,8 @@ std::optional<bool> HigherIsBetter(std::string_view name);
 // (Statistic::unanswered_max); nothing for other metrics.
 std::optional<double> UnansweredMax(std::string_view name);
 
+// The tables of docs/metrics.md that say what the keys of summary.json mean, in Markdown, between
+// two marks.
+std::string MetricTables();
+
 }  // namespace twin
