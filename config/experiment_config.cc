@@ -297,8 +297,8 @@ void FillFromServer(SystemConfig system, proto::Experiment& message) {
 
 // Converts an experiment without replica groups. One that is new, and not that of a recorded run,
 // may not allow longer requests than the model, and its policy.own is loaded.
-ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string& source,
-                              bool is_new, std::shared_ptr<const OwnPolicy> own_policy) {
+ExperimentConfig ReadEqualReplicas(const proto::Experiment& asked, const std::string& source,
+                                   bool is_new, std::shared_ptr<const OwnPolicy> own_policy) {
   RequireSections(asked, source);
   proto::Experiment message = asked;
   ExperimentConfig config;
@@ -351,12 +351,12 @@ ExperimentConfig Convert(const proto::Experiment& asked, const std::string& sour
   CheckRules(asked, source);
   const int groups = asked.system().replica_groups_size();
   if (groups > 0) RequireOnePolicyFile(asked, source);
-  if (groups == 0) return ConvertAlike(asked, source, is_new, std::move(own_policy));
+  if (groups == 0) return ReadEqualReplicas(asked, source, is_new, std::move(own_policy));
   std::vector<ExperimentConfig> of_groups;
   for (int i = 0; i < groups; ++i) {
-    of_groups.push_back(ConvertAlike(MessageOfGroup(asked, i),
-                                     fmt::format("{}: system.replica_groups[{}]", source, i),
-                                     is_new, own_policy));
+    of_groups.push_back(ReadEqualReplicas(MessageOfGroup(asked, i),
+                                          fmt::format("{}: system.replica_groups[{}]", source, i),
+                                          is_new, own_policy));
   }
   ExperimentConfig config = of_groups.front();
   if (!asked.has_name()) config.name = fs::path(source).stem().string();
@@ -372,7 +372,7 @@ void RequireRate(const proto::Experiment& message, const std::string& source) {
   Refuse(source, "workload.arrivals.rate: is 0; allowed: above 0, with a kind of arrivals");
 }
 
-proto::Experiment Resolved(const ExperimentConfig& config) {
+proto::Experiment MessageOf(const ExperimentConfig& config) {
   proto::Experiment message;
   message.set_schema_version(kSchemaVersion);
   ExperimentConfig copy = config;
@@ -397,7 +397,7 @@ bool ResolvesTo(const proto::Experiment& asked, std::shared_ptr<const OwnPolicy>
                 const proto::Experiment& resolved) {
   try {
     const ExperimentConfig config = Convert(asked, "experiment", true, std::move(own_policy));
-    return PrintText(Resolved(config)) == PrintText(resolved);
+    return PrintText(MessageOf(config)) == PrintText(resolved);
   } catch (const InputError&) {
     return false;
   }
@@ -527,7 +527,7 @@ std::vector<std::string> SettingsWithoutEffect(const ExperimentConfig& config) {
   proto::Experiment asked = *config.asked;
   asked.set_name(config.name);
   const proto::Experiment resolved =
-      Resolved(Convert(asked, "experiment", true, config.own_policy));
+      MessageOf(Convert(asked, "experiment", true, config.own_policy));
   std::vector<std::string> lines;
   for (const UnmetNeed& unmet : UnmetNeeds(asked, resolved)) {
     proto::Experiment without = asked;
@@ -539,12 +539,12 @@ std::vector<std::string> SettingsWithoutEffect(const ExperimentConfig& config) {
   return lines;
 }
 
-std::optional<bool> Asks(const ExperimentConfig& config, std::string_view path) {
+std::optional<bool> IsSetByUser(const ExperimentConfig& config, std::string_view path) {
   if (config.asked == nullptr) return std::nullopt;
   return IsSet(path, *config.asked);
 }
 
-std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& config) {
+std::vector<ChangedHardware> HardwareWithOneNumberChanged(const ExperimentConfig& config) {
   if (config.asked == nullptr || !config.system.groups.empty()) return {};
   const proto::System& system = config.asked->system();
   std::vector<ChangedHardware> changed;
@@ -580,7 +580,7 @@ void LoadOwnPolicy(ExperimentConfig& config) {
 }
 
 std::string WriteResolved(const ExperimentConfig& config) {
-  const proto::Experiment message = Resolved(config);
+  const proto::Experiment message = MessageOf(config);
   const std::string text = PrintText(message);
   if (config.own_policy == nullptr || config.policy_file) return text;
   return fmt::format("{}{}{}{}", kBeforeOwnPolicy, config.own_policy->name, kBehindOwnPolicy, text);

@@ -231,7 +231,7 @@ std::string OwnPolicyOf(std::string_view resolved);
 std::vector<std::string> SettingsWithoutEffect(const ExperimentConfig& config);
 
 // Whether the file or its changes set the field, as --set names it; nullopt if that is not known.
-std::optional<bool> Asks(const ExperimentConfig& config, std::string_view path);
+std::optional<bool> IsSetByUser(const ExperimentConfig& config, std::string_view path);
 
 // A number of the device that the experiment sets, in hardware_spec or in a data sheet of its own,
 // and the device with half of that number, or with a number above 0 where it is 0.
@@ -241,7 +241,7 @@ struct ChangedHardware {
 };
 
 // One for each such number. Throws InputError if the data sheet cannot be read any more.
-std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& config);
+std::vector<ChangedHardware> HardwareWithOneNumberChanged(const ExperimentConfig& config);
 
 // The traits of the policy that decides: own_policy if there is one, else `policy`.
 PolicyTraits TraitsOf(const ExperimentConfig& config);

@@ -122,7 +122,7 @@ void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warni
 // Warns of defaults of policy and cost that differ from what a server on the device does. Says
 // nothing about an experiment whose text is not known, such as a recorded one.
 void WarnOfDefaults(const ExperimentConfig& config, std::vector<std::string>& warnings) {
-  const auto open = [&](std::string_view path) { return Asks(config, path) == false; };
+  const auto open = [&](std::string_view path) { return IsSetByUser(config, path) == false; };
   const std::string& device = config.system.hardware_spec.name;
   if (config.cost == ExperimentConfig{}.cost && config.asked != nullptr &&
       std::ranges::find(ProfilePresetNames(), device) != ProfilePresetNames().end()) {
@@ -212,7 +212,7 @@ DeviceTrial TrialOf(const Deployment& deployment, const HardwareSpec& hardware, 
 void WarnOfHardware(const Deployment& deployment, CostCache& costs,
                     std::vector<std::string>& warnings) {
   if (!HasCosts(deployment.config.world)) return;
-  const std::vector<ChangedHardware> changed = WithEachNumberChanged(deployment.config);
+  const std::vector<ChangedHardware> changed = HardwareWithOneNumberChanged(deployment.config);
   if (changed.empty()) return;
   const DeviceTrial asked = TrialOf(deployment, deployment.config.system.hardware_spec, costs);
   std::vector<std::string> unread;

@@ -61,7 +61,7 @@ std::vector<std::string> ServerDifferences(const ExperimentConfig& config) {
         break;
       case DifferenceMatters::kStages:
         if (system.parallelism.pipeline == 1) continue;
-        if (Asks(config, "policy.vllm_v1.async_scheduling") == true) continue;
+        if (IsSetByUser(config, "policy.vllm_v1.async_scheduling") == true) continue;
         break;
     }
     lines.push_back(std::move(line));
