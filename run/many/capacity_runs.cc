@@ -15,6 +15,7 @@
 #include "run/many/forked_runs.h"
 #include "run/many/packed_json.h"
 #include "run/many/parallel_runs.h"
+#include "run/record/run_listener.h"
 #include "run/server_differences.h"
 #include "run/simulation.h"
 
