@@ -14,6 +14,7 @@
 #include "run/files/record_file.h"
 #include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"
+#include "run/record/run_listener.h"
 #include "run/replay.h"
 #include "run/simulation.h"
 #include "sched/policy/vllm_v1.h"

@@ -10,6 +10,7 @@
 
 #include "core/input_error.h"
 #include "run/files/record_file.h"
+#include "run/record/run_listener.h"
 #include "run/replay.h"
 #include "run/simulation.h"
 #include "sched/policy/orca.h"
