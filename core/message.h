@@ -20,6 +20,9 @@ class BadMessage : public std::runtime_error {
   BadMessage() : std::runtime_error("a message between processes is not valid") {}
 };
 
+// The number of values in a list, which goes before them.
+using MessageCount = std::uint64_t;
+
 class MessageWriter {
  public:
   template <class T>
@@ -27,12 +30,11 @@ class MessageWriter {
     static_assert(std::is_trivially_copyable_v<T>);
     Append(std::as_bytes(std::span(&value, 1)));
   }
-  // A list's values behind their number.
   template <class List>
   void PutList(const List& list) {
     const std::span values(list);
     static_assert(std::is_trivially_copyable_v<typename decltype(values)::value_type>);
-    Put(static_cast<std::uint64_t>(values.size()));
+    Put(static_cast<MessageCount>(values.size()));
     Append(std::as_bytes(values));
   }
   void PutText(std::string_view text) { PutList(text); }
@@ -65,7 +67,7 @@ class MessageReader {
   template <class T>
   void GetList(std::vector<T>& list) {
     static_assert(std::is_trivially_copyable_v<T>);
-    const auto count = Get<std::uint64_t>();
+    const auto count = Get<MessageCount>();
     if (count > rest_.size() / sizeof(T)) throw BadMessage();
     list.resize(static_cast<std::size_t>(count));
     if (count == 0) return;

@@ -158,7 +158,7 @@ void RefuseCall(const char* call) {
   };
   constexpr auto kMessage = HostMessage::kFailure;
   constexpr auto kKind = FailureKind::kEnded;
-  const auto length = static_cast<std::uint32_t>(kWhat.size() + name.size());
+  const auto length = static_cast<MessageCount>(kWhat.size() + name.size());
   put(&kMessage, sizeof kMessage);
   put(&kKind, sizeof kKind);
   put(&length, sizeof length);

@@ -34,14 +34,15 @@ TEST(MessageTest, ValuesComeBackInOrder) {
 
 // Messages of a process are not trusted.
 TEST(MessageTest, RefusesMessagesThatEndEarlyOrSayMoreThanTheyHold) {
+  using PairOfCounts = std::array<MessageCount, 2>;
   MessageWriter writer;
-  writer.Put(std::uint32_t{0xFFFFFFFF});  // as the length of a list
+  writer.Put(MessageCount{0xFFFFFFFF});  // as the length of a list
   writer.Put(std::uint16_t{1});
   std::vector<std::uint64_t> values;
   EXPECT_THROW(MessageReader(writer.bytes()).GetList(values), BadMessage);
-  EXPECT_THROW(MessageReader(writer.bytes()).Get<std::uint64_t>(), BadMessage);
+  EXPECT_THROW(MessageReader(writer.bytes()).Get<PairOfCounts>(), BadMessage);
   MessageReader rest(writer.bytes());
-  (void)rest.Get<std::uint32_t>();
+  (void)rest.Get<MessageCount>();
   EXPECT_THROW(rest.End(), BadMessage);
 }
 
