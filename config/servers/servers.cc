@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
-#include "config/experiment.pb.h"
 #include "config/experiment.bind.h"
+#include "config/experiment.pb.h"
 #include "config/overlay.h"
 #include "core/check.h"
 #include "core/input_error.h"
