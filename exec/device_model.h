@@ -7,7 +7,7 @@
 
 #include "core/dtype.h"
 #include "exec/executor.h"
-#include "exec/model/layer_list.h"
+#include "exec/model/cache_shape.h"
 #include "exec/model/model_config.h"
 #include "exec/profile/model_work.h"
 #include "exec/profile/operations.h"

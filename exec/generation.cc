@@ -7,7 +7,7 @@
 #include "core/check.h"
 #include "core/input_error.h"
 #include "exec/grid_backend.h"
-#include "exec/model/layer_list.h"
+#include "exec/model/cache_shape.h"
 #include "sched/engine.h"
 #include "sched/serve.h"
 

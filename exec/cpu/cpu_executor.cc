@@ -4,7 +4,7 @@
 
 #include "core/check.h"
 #include "core/random.h"
-#include "exec/model/layer_list.h"
+#include "exec/model/cache_shape.h"
 #include "kernels/float_formats.h"
 
 namespace twin::exec {

@@ -6,10 +6,10 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "exec/cpu/cpu_executor.h"
 #include "exec/cpu/cpu_operations.h"
 #include "exec/cpu/sized_matrix.h"
-#include "exec/model/layer_list.h"
 #include "exec/model/rope.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
@@ -38,7 +38,7 @@ CpuModel::CpuModel(ModelConfig config, std::shared_ptr<const ModelWeights> weigh
                    std::int32_t positions, kernels::ThreadPool& pool, const RankLinks& links)
     : config_(std::move(config)),
       share_(ShareOf(config_, links.place)),
-      layers_(LayerListOf(share_.shape)),
+      layers_(LayerList(share_.shape)),
       links_(links),
       weights_(std::move(weights)),
       positions_(positions),

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/layer_groups.h"
 #include "exec/cpu/sized_matrix.h"
-#include "exec/model/layer_list.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
@@ -19,7 +19,7 @@ kernels::ExpertChoice ChoiceOf(const ModelConfig& model) {
                                .best_of_group = model.routing.best_of_group,
                                .scale = model.routing.scale};
   if (model.routing.sigmoid) choice.score = kernels::ExpertScore::kSigmoid;
-  for (const LayerSpec& layer : LayerListOf(model.shape)) {
+  for (const LayerSpec& layer : LayerList(model.shape)) {
     if (layer.moe.experts > 0) choice.experts_per_row = layer.moe.experts_per_token;
   }
   return choice;

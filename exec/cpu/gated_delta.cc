@@ -1,7 +1,7 @@
 #include "exec/cpu/gated_delta.h"
 
+#include "core/layer_groups.h"
 #include "exec/cpu/sized_matrix.h"
-#include "exec/model/layer_list.h"
 #include "kernels/activation.h"
 #include "kernels/gated_delta.h"
 #include "kernels/gemm.h"
@@ -40,7 +40,7 @@ std::vector<float> TapsByChannel(const std::vector<float>& stored, std::int64_t 
 GatedDelta::GatedDelta(const ModelConfig& model, const ModelWeights& weights,
                        kernels::ThreadPool& pool)
     : norm_epsilon_(model.norm_epsilon), pool_(pool) {
-  const std::vector<LayerSpec> specs = LayerListOf(model.shape);
+  const std::vector<LayerSpec> specs = LayerList(model.shape);
   layers_.resize(specs.size());
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (!specs[i].recurrent) continue;

@@ -7,7 +7,6 @@
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/layer_groups.h"
-#include "exec/model/layer_list.h"
 
 namespace twin::exec {
 namespace {
@@ -197,7 +196,7 @@ ModelConfig ShareOf(const ModelConfig& model, const GridPlace& place) {
     Divide(place.grid, share.shape);
     return share;
   }
-  const std::vector<LayerSpec> all = LayerListOf(model.shape);
+  const std::vector<LayerSpec> all = LayerList(model.shape);
   std::vector<LayerSpec> own(all.begin() + layers.first, all.begin() + layers.first + layers.count);
   for (LayerSpec& layer : own) Divide(place.grid, layer);
   SetLayerList(own, share.shape);
@@ -213,7 +212,7 @@ TensorPlan ShareOf(const TensorPlan& plan, const ModelConfig& model, const GridP
     share.project_in = plan.project_in;
   }
   const IndexRange layers = LayersOf(model.shape, place);
-  const std::vector<LayerSpec> specs = LayerListOf(model.shape);
+  const std::vector<LayerSpec> specs = LayerList(model.shape);
   for (std::int64_t i = layers.first; i < layers.first + layers.count; ++i) {
     const auto layer = static_cast<std::size_t>(i);
     share.layers.push_back(LayerShare(plan.layers[layer], specs[layer], place));

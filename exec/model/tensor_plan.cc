@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "exec/model/layer_list.h"
+#include "core/layer_groups.h"
 
 namespace twin::exec {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 class Planner {
  public:
   Planner(const ModelConfig& model, const std::string& prefix)
-      : model_(model), shape_(model.shape), layers_(LayerListOf(model.shape)), prefix_(prefix) {}
+      : model_(model), shape_(model.shape), layers_(LayerList(model.shape)), prefix_(prefix) {}
 
   [[nodiscard]] TensorPlan Plan() const {
     const bool gpt2 = model_.naming == WeightNaming::kGpt2;

@@ -2,8 +2,9 @@
 
 #include <cmath>
 
+#include "core/layer_groups.h"
 #include "core/layer_work.h"
-#include "exec/model/layer_list.h"
+#include "exec/model/cache_shape.h"
 
 namespace twin::exec {
 namespace {
@@ -66,7 +67,7 @@ ModelWork WorkOf(const ModelSpec& model, const ModelWeights& weights, DType kv_d
     work.head_weights += Elements(weights.project_out.matrix.view());
     work.head_bytes += weights.project_out.matrix.view().Bytes();
   }
-  for (const LayerSpec& layer : LayerListOf(model)) {
+  for (const LayerSpec& layer : LayerList(model)) {
     if (layer.moe.experts > 0) {
       work.experts = layer.moe.experts;
       work.experts_per_token = layer.moe.experts_per_token;

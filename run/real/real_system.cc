@@ -10,7 +10,7 @@
 #include "config/models/named_model.h"
 #include "core/input_error.h"
 #include "exec/grid_backend.h"
-#include "exec/model/layer_list.h"
+#include "exec/model/cache_shape.h"
 #include "exec/model/model_config.h"
 #include "run/available_memory.h"
 #include "run/deployment.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exec/generation.h"
-#include "exec/model/layer_list.h"
+#include "exec/model/cache_shape.h"
 #include "exec/model/weights.h"
 #include "exec/request_tokens.h"
 #include "tests/unit/exec/real_run.h"

@@ -1,4 +1,4 @@
-// The layers of a model one by one, and what they keep in a cache.
+// The cache that the layers of a model need.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,6 @@
 #include "kernels/kv_cache.h"
 
 namespace twin::exec {
-
-// All layers in order. Windows of equal layers are in ModelConfig::layer_windows alone.
-std::vector<LayerSpec> LayerListOf(const ModelSpec& model);
 
 // The shape of the KV cache of a model: a row for each layer that caches keys. A token takes
 // KvBytesPerTokenAndLayer() in each of them. REQUIRES: such layers cache rows of one shape.

@@ -1,9 +1,10 @@
-#include "exec/model/layer_list.h"
+#include "exec/model/cache_shape.h"
 
 #include <algorithm>
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 
 namespace twin::exec {
 namespace {
@@ -22,25 +23,10 @@ kernels::KvCacheShape RowsOf(const LayerSpec& layer) {
 
 }  // namespace
 
-std::vector<LayerSpec> LayerListOf(const ModelSpec& model) {
-  if (model.groups.empty()) {
-    return std::vector<LayerSpec>(static_cast<std::size_t>(model.layers), model);
-  }
-  std::vector<LayerSpec> layers;
-  for (const LayerGroup& group : model.groups) {
-    layers.insert(layers.end(), static_cast<std::size_t>(group.layers), group.layer);
-  }
-  return layers;
-}
-
 kernels::KvCacheShape CacheShapeOf(const ModelSpec& model, DType dtype, std::int64_t blocks,
                                    std::int64_t block_size) {
   kernels::KvCacheShape shape;
-  if (model.groups.empty()) {
-    shape = RowsOf(model);
-    shape.layers *= model.layers;
-  }
-  for (const LayerGroup& group : model.groups) {
+  for (const LayerGroup& group : OrderedLayers(model)) {
     const kernels::KvCacheShape rows = RowsOf(group.layer);
     if (rows.layers == 0) continue;
     const std::int64_t layers = shape.layers + group.layers;
@@ -56,9 +42,9 @@ kernels::KvCacheShape CacheShapeOf(const ModelSpec& model, DType dtype, std::int
 }
 
 bool HasStates(const ModelSpec& model) {
-  return model.recurrent || std::ranges::any_of(model.groups, [](const LayerGroup& group) {
-           return group.layer.recurrent.has_value();
-         });
+  return std::ranges::any_of(OrderedLayers(model), [](const LayerGroup& group) {
+    return group.layer.recurrent.has_value();
+  });
 }
 
 void RefuseWithStates(const ModelSpec& model, const std::string& what) {
