@@ -91,10 +91,7 @@ class ProductList {
     const auto add = [this](std::int64_t inputs, std::int64_t outputs) {
       Add(LayerPart::kRecurrent, ProductRole::kInput, inputs, outputs);
     };
-    const std::int64_t heads = recurrent.value_heads / tensor_;
-    const std::int64_t keys =
-        std::max<std::int64_t>(1, recurrent.key_heads / tensor_) * recurrent.key_dim;
-    const std::int64_t values = heads * recurrent.value_dim;
+    const auto [heads, keys, values] = WidthsOf(recurrent, parallelism_);
     switch (recurrent.kind) {
       case RecurrentKind::kGatedDelta:
         add(hidden_, 2 * keys + 2 * values);
@@ -145,10 +142,8 @@ class ProductList {
 };
 
 // Numbers of convolutions, decays, biases and norms of a recurrence.
-std::int64_t OtherNumbers(const RecurrentSpec& r, std::int64_t tensor) {
-  const std::int64_t heads = r.value_heads / tensor;
-  const std::int64_t keys = std::max<std::int64_t>(1, r.key_heads / tensor) * r.key_dim;
-  const std::int64_t values = heads * r.value_dim;
+std::int64_t OtherNumbers(const RecurrentSpec& r, const Parallelism& p) {
+  const auto [heads, keys, values] = WidthsOf(r, p);
   switch (r.kind) {
     case RecurrentKind::kGatedDelta:
       return (2 * keys + values) * r.convolution + 2 * heads + r.value_dim;
@@ -220,6 +215,12 @@ std::vector<LayerProduct> LayerProducts(const ModelSpec& model, const LayerSpec&
   return ProductList(model, layer, parallelism).Build();
 }
 
+RecurrentWidths WidthsOf(const RecurrentSpec& recurrent, const Parallelism& parallelism) {
+  const std::int64_t heads = recurrent.value_heads / parallelism.tensor;
+  const std::int64_t key_heads = std::max(1, recurrent.key_heads / parallelism.tensor);
+  return {heads, key_heads * recurrent.key_dim, heads * recurrent.value_dim};
+}
+
 PairFlops PairFlopsOf(const LayerSpec& layer) {
   const std::int64_t heads = layer.query_heads;
   const std::int64_t each = 2 * heads * (std::int64_t{layer.head_dim} + layer.value_width());
@@ -257,7 +258,7 @@ LayerCount CountLayer(const ModelSpec& m, const LayerSpec& l, const Parallelism&
   LayerCount count;
   count.rest = l.norms_per_layer * NormParameters(m, m.hidden) + l.scales_per_layer;
   if (l.recurrent) {
-    count.rest += OtherNumbers(*l.recurrent, p.tensor);
+    count.rest += OtherNumbers(*l.recurrent, p);
   } else if (l.query_heads > 0) {
     count.rest += OtherNumbers(m, l, p);
   }

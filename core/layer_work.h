@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "core/layer_spec.h"
@@ -48,6 +47,15 @@ struct LayerProduct {
 // The products of one rank in the order of execution. Those of kExperts are one expert's.
 std::vector<LayerProduct> LayerProducts(const ModelSpec& model, const LayerSpec& layer,
                                         const Parallelism& parallelism);
+
+// One rank's share of a recurrence: its value heads, and the numbers of all its keys and values. A
+// rank has one key head at least.
+struct RecurrentWidths {
+  std::int64_t heads = 0;
+  std::int64_t keys = 0;
+  std::int64_t values = 0;
+};
+RecurrentWidths WidthsOf(const RecurrentSpec& recurrent, const Parallelism& parallelism);
 
 // Operations of a query and a key that it sees, of all heads of all ranks; 0 without cached keys.
 struct PairFlops {

@@ -369,9 +369,7 @@ std::int64_t FixedKvBytes(const ModelSpec& m, const LayerSpec& l, const Parallel
     return std::max(l.sliding_window, l.chunk) * KvBytesPerTokenAndLayer(m, l, p);
   }
   const RecurrentSpec& r = *l.recurrent;
-  const std::int64_t heads = r.value_heads / p.tensor;
-  const std::int64_t keys = std::max(1, r.key_heads / p.tensor) * std::int64_t{r.key_dim};
-  const std::int64_t values = heads * r.value_dim;
+  const auto [heads, keys, values] = WidthsOf(r, p);
   constexpr std::int64_t kUnstatedValueBytes = 4;
   const std::int64_t value_bytes =
       r.state_value_bytes > 0 ? r.state_value_bytes : kUnstatedValueBytes;

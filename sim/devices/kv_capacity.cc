@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_work.h"
 #include "sched/cache/group_tables.h"
 #include "sched/cache/kv_limits.h"
 #include "sched/policy/policy.h"
@@ -405,10 +406,8 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
 // Numbers of a token on one rank: queries, keys, values and the attention's output.
 std::int64_t AttentionWidth(const LayerSpec& layer, const Parallelism& parallelism) {
   if (layer.recurrent) {
-    const RecurrentSpec& r = *layer.recurrent;
-    const std::int64_t keys = std::max(1, r.key_heads / parallelism.tensor) * r.key_dim;
-    const std::int64_t values = r.value_heads / parallelism.tensor * std::int64_t{r.value_dim};
-    return 2 * keys + 3 * values;
+    const RecurrentWidths widths = WidthsOf(*layer.recurrent, parallelism);
+    return 2 * widths.keys + 3 * widths.values;
   }
   const std::int64_t query = std::int64_t{layer.query_heads} / parallelism.tensor * layer.head_dim;
   const std::int64_t kv = std::int64_t{KvHeadsPerRank(layer, parallelism)} * layer.head_dim;

@@ -286,10 +286,11 @@ Estimate LayerOperations::Small(std::int64_t rows, const MemoryBoundModel& memor
 void LayerOperations::SetLatent(const LayerContext& context) {
   const LatentSpec& latent = *layer_.latent;
   const auto heads = static_cast<std::int32_t>(layer_.query_heads / tensor_);
-  const DType format = FormatOfPart(context.model, LayerPart::kAttention);
-  latent_product_.emplace(
-      context.gemm.Curve(std::int64_t{heads} * (latent.nope_dim + latent.value_dim), latent.kv_rank,
-                         FormatOn(context, format)));
+  const std::vector<LayerProduct> products =
+      LayerProducts(context.model, layer_, context.parallelism);
+  const auto to_heads = std::ranges::find(products, ProductRole::kLatentHeads, &LayerProduct::role);
+  const GemmFormat format = FormatOn(context, FormatOfPart(context.model, to_heads->part));
+  latent_product_.emplace(context.gemm.Curve(to_heads->outputs, to_heads->inputs, format));
   const LatentSizes sizes{.hidden = static_cast<double>(hidden_),
                           .query_rank = static_cast<double>(latent.query_rank),
                           .kv_rank = static_cast<double>(latent.kv_rank),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/layer_work.h"
 #include "sched/computed_rows.h"
 #include "sim/cost/transformer_graph.h"
 #include "sim/devices/drawn_errors.h"
@@ -50,8 +51,8 @@ double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
     if (group.layer.moe.experts > largest->moe.experts) largest = &group.layer;
   }
   const MoeSpec& moe = largest->moe;
-  const DType experts = model.formats.experts.value_or(model.weight_dtype);
-  const DType format = moe.experts > 0 ? experts : model.weight_dtype;
+  const DType format =
+      moe.experts > 0 ? FormatOfPart(model, LayerPart::kExperts) : model.weight_dtype;
   const double flops = PeakFlops(hardware, format) * hardware.gemm_flops_fraction;
   const double bytes = hardware.memory_bandwidth_bytes_per_s * hardware.gemm_bandwidth_fraction;
   const double dense = flops / bytes * BytesPerWeight(format) / 2;
