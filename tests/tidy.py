@@ -34,7 +34,7 @@ IMPURE = re.compile(
 CODE = {".h", ".cc", ".cu", ".cuh"}
 TEXT = CODE | {".txt", ".cmake", ".md", ".py", ".json", ".proto", ".textproto", ".sh"}
 LINE_MAX, FUNCTION_MAX, HEADER_MAX, SOURCE_MAX = 100, 70, 300, 600
-HAS_PROTOBUF = re.compile(r"(^|/)(config|run/files)/|/unit/run/perfetto")
+HAS_PROTOBUF = re.compile(r"(^|/)(config|run/files)/")
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|tmp|home|root|mnt|scratch)/\w")
 BARE_NOTE = re.compile(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b")
 # The subject comes first: the thing or a verb, with the noun that the word stands for.

@@ -15,7 +15,7 @@
 #include "core/input_error.h"
 #include "core/random.h"
 #include "run/files/record_file.h"
-#include "tests/unit/run/random_run.h"
+#include "tests/unit/run/files/random_run.h"
 
 namespace twin {
 namespace {

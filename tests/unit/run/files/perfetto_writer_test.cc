@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "run/files/perfetto_trace.pb.h"
-#include "tests/unit/run/random_run.h"
+#include "tests/unit/run/files/random_run.h"
 
 namespace twin {
 namespace {

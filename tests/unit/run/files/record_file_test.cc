@@ -18,7 +18,7 @@
 #include "core/input_error.h"
 #include "run/record/plan_digest.h"
 #include "run/record/recorded_run.h"
-#include "tests/unit/run/random_run.h"
+#include "tests/unit/run/files/random_run.h"
 
 namespace twin {
 namespace {
