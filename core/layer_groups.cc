@@ -1,9 +1,19 @@
 #include "core/layer_groups.h"
 
+#include <utility>
+
+#include "core/check.h"
+
 namespace twin {
 
+bool ListsLayers(const ModelSpec& model) { return !model.groups.empty(); }
+
+double WindowedShare(const ModelSpec& model) {
+  return ListsLayers(model) ? 1 : static_cast<double>(model.windowed_layers) / model.layers;
+}
+
 std::vector<LayerGroup> OrderedLayers(const ModelSpec& model) {
-  if (!model.groups.empty()) return model.groups;
+  if (ListsLayers(model)) return model.groups;
   if (model.sliding_window == 0 || model.windowed_layers == model.layers) {
     return {{model.layers, model}};
   }
@@ -21,6 +31,12 @@ std::vector<LayerSpec> LayerList(const ModelSpec& model) {
   return layers;
 }
 
+void SetWindow(std::int32_t window, std::int32_t layers, ModelSpec& model) {
+  CHECK(!ListsLayers(model) && layers >= 0 && layers <= model.layers);
+  model.sliding_window = window;
+  model.windowed_layers = layers;
+}
+
 void SetLayerList(const std::vector<LayerSpec>& layers, ModelSpec& model) {
   std::vector<LayerGroup> groups;
   for (const LayerSpec& layer : layers) {
@@ -28,6 +44,13 @@ void SetLayerList(const std::vector<LayerSpec>& layers, ModelSpec& model) {
     ++groups.back().layers;
   }
   SetLayers(groups, model);
+}
+
+void ListLayers(std::vector<LayerGroup> groups, ModelSpec& model) {
+  CHECK(!groups.empty());
+  SetLayers(groups, model);
+  model.windowed_layers = 0;
+  model.groups = std::move(groups);
 }
 
 }  // namespace twin

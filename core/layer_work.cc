@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/layer_groups.h"
+
 namespace twin {
 namespace {
 
@@ -282,7 +284,7 @@ double LayerBytes(const ModelSpec& m, const LayerSpec& layer, const Parallelism&
   const auto bytes = [&](std::int64_t numbers, LayerPart part) {
     return static_cast<double>(numbers) * BytesPerWeight(FormatOfPart(m, part));
   };
-  const bool uniform = m.groups.empty() && m.formats == WeightFormats{} && !m.is_mtp_module;
+  const bool uniform = !ListsLayers(m) && m.formats == WeightFormats{} && !m.is_mtp_module;
   const DType rest = uniform ? m.weight_dtype : EmbeddingFormat(m.weight_dtype);
   return bytes(count.attention, LayerPart::kAttention) +
          bytes(count.recurrent, LayerPart::kRecurrent) + bytes(count.dense, LayerPart::kDense) +

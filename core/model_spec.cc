@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "core/layer_work.h"
 
 namespace twin {
@@ -230,7 +231,7 @@ void Validate(const ModelSpec& model) {
            "kv_dtype is " + std::string(Name(model.kv_dtype)) + ", a format of weights alone");
   }
   if (model.mtp_layer) Validate(MtpModule(model));
-  if (!model.groups.empty()) {
+  if (ListsLayers(model)) {
     ValidateGroups(model);
     return;
   }
@@ -303,7 +304,7 @@ std::int32_t StageLayers(const ModelSpec& model, const Parallelism& parallelism,
 std::vector<LayerGroup> StageLayerKinds(const ModelSpec& model, const Parallelism& parallelism,
                                         std::int32_t stage) {
   const std::int32_t count = StageLayers(model, parallelism, stage);
-  if (model.groups.empty()) return {{count, model}};
+  if (!ListsLayers(model)) return {{count, model}};
   std::int32_t first = 0;
   for (std::int32_t i = 0; i < stage; ++i) first += StageLayers(model, parallelism, i);
   std::vector<LayerGroup> kinds;
@@ -393,7 +394,7 @@ std::int64_t IndexBytesPerToken(const LayerSpec& layer) {
 
 KvBytes CachedBytes(const ModelSpec& model, const Parallelism& parallelism, std::int32_t stage) {
   KvBytes bytes;
-  if (model.groups.empty() && model.sliding_window > 0) {
+  if (!ListsLayers(model) && model.sliding_window > 0) {
     const std::int64_t layers = StageLayers(model, parallelism, stage);
     const std::int64_t windowed = layers * model.windowed_layers / model.layers;
     const std::int64_t layer = KvBytesPerTokenAndLayer(model, model, parallelism);
@@ -415,7 +416,7 @@ KvBytes CachedBytes(const ModelSpec& model, const Parallelism& parallelism, std:
 
 std::int64_t KvBytesPerToken(const ModelSpec& model, const Parallelism& parallelism,
                              std::int32_t stage) {
-  if (model.groups.empty()) {
+  if (!ListsLayers(model)) {
     return StageLayers(model, parallelism, stage) *
            (KvBytesPerTokenAndLayer(model, model, parallelism) + IndexBytesPerToken(model));
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "run/afd_work.h"
 #include "sched/cache/kv_limits.h"
 #include "sim/cost/afd_cost.h"
@@ -46,7 +47,7 @@ sim::KvCapacity PlanCapacity(const SystemConfig& system, const ModelSpec* draft)
   sim::RequireFfnFits(system.model_spec, *system.ffn);
   ModelSpec model = system.model_spec;
   // Equal layers have one table of blocks for all tokens, also if some of them have a window.
-  if (model.groups.empty()) model.sliding_window = model.windowed_layers = 0;
+  if (!ListsLayers(model)) model.sliding_window = 0;
   sim::KvCapacity capacity = sim::PlanKvCapacity(sim::WithoutMlps(model), system.hardware_spec,
                                                  system.parallelism, system.memory, draft);
   if (!system.memory.blocks_override) MultiplyBlocks(system.ffn->attention_groups, capacity);

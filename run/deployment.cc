@@ -16,6 +16,7 @@
 #include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "core/nearest_names.h"
 #include "run/afd_deployment.h"
 #include "run/deployed_groups.h"
@@ -232,7 +233,7 @@ void LimitByStateSlots(const SystemConfig& system, const sim::KvCapacity& capaci
   auto* const sglang = policy.If<SglangConfig>();
   if (sglang == nullptr || capacity.rule != sim::MemoryRule::kSglang) return;
   const bool has_states = std::ranges::any_of(
-      system.model_spec.groups,
+      OrderedLayers(system.model_spec),
       [](const LayerGroup& group) { return group.layer.recurrent.has_value(); });
   if (!has_states || capacity.sequence_bytes == 0 || system.memory.blocks_override) return;
   const std::int32_t slots_of_request = !sglang->radix_cache ? 1 : sglang->overlap ? 5 : 3;

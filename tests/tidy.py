@@ -39,6 +39,8 @@ MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|tmp|home|root|mnt|scratch)/\w")
 BARE_NOTE = re.compile(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b")
 # The subject comes first: the thing or a verb, with the noun that the word stands for.
 SUBJECTLESS = re.compile(r"//+ *(Of|What|The same|Those|Others|Whom)\b")
+# The two forms of a model are core's: other layers ask the functions of core/layer_groups.h.
+FORM_OF_MODEL = re.compile(r"\b(?:m|model|shape|spec|model_spec)\.groups\b|\bwindowed_layers\b")
 VAGUE_TYPE = re.compile(r"\b(?:class|struct)\s+(\w*(?:Manager|Helper|Utils?|Data|Info))\b")
 VAGUE_FILES = {"util", "utils", "helper", "helpers", "misc", "common"}
 NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern\s)\b")
@@ -101,6 +103,8 @@ def check_code(path, layer, lines):
             yield number, f"{layer} is pure: no clock, thread, lock, file, environment, CUDA"
         if re.search(r'#include.*\.pb\.h"', line) and not HAS_PROTOBUF.search(path.as_posix()):
             yield number, "generated protobuf headers stay in config and run/files"
+        if layer not in ("core", "tests") and FORM_OF_MODEL.search(without_text(line)):
+            yield number, "core/layer_groups.h says which layers a model has"
         subjectless = layer != "tests" and SUBJECTLESS.search(line)
         if subjectless:
             yield number, f"a comment begins with '{subjectless.group(1)}': name the subject first"
@@ -233,6 +237,8 @@ def self_test():
         "core/f.h": (head + "\n" * 300, "file has 302 lines"),
         "core/g.cc": ("\n" * 601, "file has 601 lines"),
         "core/h.cc": ("// TO" + "DO: later\n", "without its issue"),
+        "sim/cost/a.cc": ("bool Same() { return model.groups.empty(); }\n", "which layers a model has"),
+        "core/p.cc": ("bool Equal() { return model.groups.empty(); }\n", None),
         "core/l.cc": ("// Of a request.\n", "begins with 'Of'"),
         "core/i.cc": ("class BlockManager {};\n", "'BlockManager' says nothing"),
         "core/utils.cc": ("\n", "'utils.cc' says nothing"),

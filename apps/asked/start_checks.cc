@@ -11,6 +11,7 @@
 #include "config/servers/launch_command.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "run/deployment.h"
 #include "sim/devices/kv_capacity.h"
 
@@ -33,8 +34,10 @@ bool Divides(const ModelSpec& model, std::int32_t ranks) {
 }
 
 std::int32_t MostHeads(const ModelSpec& model) {
-  std::int32_t most = model.query_heads;
-  for (const LayerGroup& group : model.groups) most = std::max(most, group.layer.query_heads);
+  std::int32_t most = 0;
+  for (const LayerGroup& group : OrderedLayers(model)) {
+    most = std::max(most, group.layer.query_heads);
+  }
   return most;
 }
 

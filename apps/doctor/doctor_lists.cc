@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "config/servers/layer_defaults.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/table.h"
 
@@ -28,10 +30,11 @@ std::string Scaled(double value, double unit, int decimals) {
 }
 
 // The first layer with attention over cached keys.
-const LayerSpec& FirstWithHeads(const ModelSpec& model) {
+LayerSpec FirstWithHeads(const ModelSpec& model) {
+  const std::vector<LayerGroup> groups = OrderedLayers(model);
   const auto has = [](const LayerGroup& group) { return group.layer.query_heads > 0; };
-  const auto first = std::ranges::find_if(model.groups, has);
-  return first == model.groups.end() ? model : first->layer;
+  const auto first = std::ranges::find_if(groups, has);
+  return first == groups.end() ? LayerSpec() : first->layer;
 }
 
 void PrintModels(std::ostream& out) {
@@ -41,7 +44,7 @@ void PrintModels(std::ostream& out) {
     const ModelSpec model = ModelPreset(name);
     const auto weights = static_cast<double>(WeightBytesPerRank(model, {}, 0));
     const KvBytes kv = CachedBytes(model, {}, 0);
-    const LayerSpec& heads = FirstWithHeads(model);
+    const LayerSpec heads = FirstWithHeads(model);
     rows.push_back({std::string(name), Scaled(static_cast<double>(TotalParameters(model)), 1e9, 2),
                     Scaled(static_cast<double>(ActiveParameters(model)), 1e9, 2),
                     fmt::format("{}", model.layers), fmt::format("{}", model.hidden),
@@ -92,7 +95,7 @@ ordered_json ModelsJson() {
   for (const std::string_view name : ModelPresetNames()) {
     const ModelSpec model = ModelPreset(name);
     const KvBytes kv = CachedBytes(model, {}, 0);
-    const LayerSpec& heads = FirstWithHeads(model);
+    const LayerSpec heads = FirstWithHeads(model);
     list.push_back({{"model", name},
                     {"parameters", TotalParameters(model)},
                     {"active_parameters", ActiveParameters(model)},

@@ -18,6 +18,7 @@
 #include "config/models/stored_weights.h"
 #include "core/files/input_file.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -125,9 +126,8 @@ void ReadWindow(const ConfigFields& config, const ModelFamily& family, ModelConf
   for (std::size_t i = 0; i < windowed.size(); ++i) {
     if (windowed[i]) model.layer_windows[i] = window;
   }
-  model.shape.windowed_layers =
-      static_cast<std::int32_t>(std::count(windowed.begin(), windowed.end(), true));
-  if (model.shape.windowed_layers > 0) model.shape.sliding_window = window;
+  const auto count = std::count(windowed.begin(), windowed.end(), true);
+  if (count > 0) SetWindow(window, static_cast<std::int32_t>(count), model.shape);
 }
 
 void ReadMlp(const ConfigFields& config, const ModelFamily& family, ModelSpec& shape) {

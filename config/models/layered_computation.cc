@@ -114,7 +114,7 @@ void ReadGptOss(const ConfigFields& config, ModelConfig& model) {
 void ReadQwenHybrid(const ConfigFields& config, ModelConfig& model) {
   model.norm_gain_offset = 1;
   model.normalises_expert_weights = config.Flag("norm_topk_prob", true);
-  for (const LayerGroup& group : model.shape.groups) {
+  for (const LayerGroup& group : OrderedLayers(model.shape)) {
     if (!group.layer.recurrent) continue;
     const RecurrentSpec& delta = *group.layer.recurrent;
     if (delta.value_heads % delta.key_heads != 0 || delta.convolution < 1) {
@@ -170,8 +170,8 @@ constexpr std::array kComputed = {
 
 // The size of the heads that attend to keys, which is one in all layers.
 std::int32_t HeadDimOf(const ModelSpec& shape) {
-  std::int32_t head = shape.head_dim;
-  for (const LayerGroup& group : shape.groups) head = std::max(head, group.layer.head_dim);
+  std::int32_t head = 0;
+  for (const LayerGroup& group : OrderedLayers(shape)) head = std::max(head, group.layer.head_dim);
   return head;
 }
 

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "core/layer_groups.h"
+
 namespace twin {
 namespace {
 
@@ -38,7 +40,7 @@ bool HasMtpModule(LayeredFields& fields) {
 
 // The module's layer is as the model's last one; one that reuses an index owns its own.
 LayerSpec MtpLayerOf(const ModelSpec& model) {
-  LayerSpec layer = model.groups.empty() ? LayerSpec(model) : model.groups.back().layer;
+  LayerSpec layer = OrderedLayers(model).back().layer;
   if (layer.latent) layer.latent->reuses_index = false;
   return layer;
 }

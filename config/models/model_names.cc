@@ -41,7 +41,7 @@ std::vector<TableRow> ReadTable(std::string_view name) {
 
 bool HasRecurrence(const ModelSpec& model) {
   const auto has = [](const LayerGroup& group) { return group.layer.recurrent.has_value(); };
-  return std::ranges::any_of(model.groups, has);
+  return std::ranges::any_of(OrderedLayers(model), has);
 }
 
 // Scales of blocks, but of Llama's checkpoints, which have one for a matrix.
@@ -87,7 +87,7 @@ constexpr std::array kFormatSuffixes = {
 // beside it; a preset lists its layers.
 ModelSpec WithListedLayers(const ModelConfig& config) {
   ModelSpec model = config.shape;
-  if (model.windowed_layers == 0 || model.windowed_layers == model.layers) return model;
+  if (ListsLayers(model) || OrderedLayers(model).size() == 1) return model;
   std::vector<LayerSpec> layers(config.layer_windows.size(), model);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     layers[i].sliding_window = config.layer_windows[i];

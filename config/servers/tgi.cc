@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "config/experiment.pb.h"
 #include "config/servers/launch_command.h"
 #include "config/servers/layer_defaults.h"
 #include "config/servers/server.h"
+#include "core/layer_groups.h"
 
 namespace twin {
 namespace {
@@ -56,12 +58,12 @@ constexpr LayerRule kTgiRules[] = {
 // flashinfer has kernels for these. TGI takes the size from config.json, which of models with
 // latent vectors says hidden size and heads alone.
 bool HasFlashInferHeads(const ModelSpec& model) {
-  const LayerSpec* layer = &model;
-  for (const LayerGroup& group : model.groups) {
-    if (layer->query_heads == 0) layer = &group.layer;
-  }
-  if (layer->query_heads == 0) return false;
-  const std::int32_t size = layer->latent ? model.hidden / layer->query_heads : layer->head_dim;
+  const std::vector<LayerGroup> groups = OrderedLayers(model);
+  const auto first = std::ranges::find_if(
+      groups, [](const LayerGroup& group) { return group.layer.query_heads > 0; });
+  if (first == groups.end()) return false;
+  const LayerSpec& layer = first->layer;
+  const std::int32_t size = layer.latent ? model.hidden / layer.query_heads : layer.head_dim;
   return size == 64 || size == 128 || size == 256;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "config/models/layered_computation.h"
 #include "config/models/stored_weights.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 
 namespace twin::exec {
 namespace {
@@ -61,8 +61,9 @@ constexpr std::int32_t kOptOffset = 2;  // unused rows of OPT's position table
 }
 
 void SetWindows(const ModelSpec& shape, ModelConfig& config) {
-  config.layer_windows.assign(static_cast<std::size_t>(shape.layers), 0);
-  std::fill_n(config.layer_windows.begin(), shape.windowed_layers, shape.sliding_window);
+  for (const LayerSpec& layer : LayerList(shape)) {
+    config.layer_windows.push_back(layer.sliding_window);
+  }
 }
 
 // Sets rotary positions, RMSNorm and a gated MLP.
@@ -95,7 +96,7 @@ void SetGpt2OrOpt(const ModelSpec& shape, ModelConfig& config) {
 
 bool HasPlainLayers(const ModelSpec& shape) {
   const bool ungated = shape.moe.shared_intermediate > 0 && !shape.moe.shared_gate;
-  return !ungated && shape.groups.empty() && !shape.latent && !shape.recurrent &&
+  return !ungated && !ListsLayers(shape) && !shape.latent && !shape.recurrent &&
          !shape.block_index && shape.value_dim == 0 && shape.chunk == 0 && !shape.full_qk_norm &&
          !shape.sinks && !shape.keys_are_values && shape.output_gate == OutputGate::kNone &&
          shape.moe.latent == 0 && !shape.moe.selection_bias && !shape.moe.router_bias &&

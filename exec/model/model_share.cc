@@ -191,7 +191,7 @@ ModelConfig ShareOf(const ModelConfig& model, const GridPlace& place) {
   const IndexRange layers = LayersOf(model.shape, place);
   const auto first = model.layer_windows.begin() + layers.first;
   share.layer_windows.assign(first, first + layers.count);
-  if (model.shape.groups.empty()) {
+  if (!ListsLayers(model.shape)) {
     share.shape.layers = static_cast<std::int32_t>(layers.count);
     Divide(place.grid, share.shape);
     return share;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "run/record/run_listener.h"
 #include "run/record/run_observer.h"
 #include "run/simulation.h"
@@ -32,8 +33,8 @@ void RequireProvenBounds(const Deployment& deployment) {
     RefuseBounds("cost", "has no proven bounds; allowed: constant, linear, roofline");
   }
   const ModelSpec& model = config.system.model_spec;
-  if (cost.reads_data_sheet &&
-      (model.moe.experts > 0 || model.windowed_layers > 0 || !model.groups.empty())) {
+  const bool windowed = OrderedLayers(model).front().layer.sliding_window > 0;
+  if (cost.reads_data_sheet && (model.moe.experts > 0 || windowed || ListsLayers(model))) {
     RefuseBounds(
         "system.model",
         "has no proven bounds with the roofline; allowed: dense models without sliding windows");

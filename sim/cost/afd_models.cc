@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "core/input_error.h"
 #include "core/layer_groups.h"
@@ -36,10 +37,7 @@ LayerSpec MlpAlone(const LayerSpec& layer) {
 
 ModelSpec OfLayers(const ModelSpec& model, const LayerSpec& layer, std::int32_t layers) {
   ModelSpec made = model;
-  static_cast<LayerSpec&>(made) = layer;
-  made.layers = layers;
-  made.windowed_layers = layer.sliding_window > 0 ? layers : 0;
-  made.groups = {{layers, layer}};
+  ListLayers({{layers, layer}}, made);
   made.mtp_layer.reset();
   return made;
 }
@@ -125,10 +123,10 @@ void ValidateSplit(const ModelSpec& model, const Parallelism& parallelism, const
 }
 
 ModelSpec WithoutMlps(const ModelSpec& model) {
+  std::vector<LayerGroup> groups = OrderedLayers(model);
+  for (LayerGroup& group : groups) group.layer = AttentionAlone(group.layer);
   ModelSpec made = model;
-  static_cast<LayerSpec&>(made) = AttentionAlone(model);
-  made.groups = OrderedLayers(model);
-  for (LayerGroup& group : made.groups) group.layer = AttentionAlone(group.layer);
+  ListLayers(std::move(groups), made);
   made.mtp_layer.reset();
   return made;
 }

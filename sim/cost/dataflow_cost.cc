@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "core/layer_work.h"
 
 namespace twin::sim {
@@ -32,23 +33,11 @@ const HardwareSpec& Checked(const ModelSpec& model, const HardwareSpec& hardware
   return hardware;
 }
 
-// A model of equal layers with the keys that a query of `layer` reads.
-ModelSpec ReaderOf(const ModelSpec& model, const LayerSpec& layer) {
-  ModelSpec reader = model;
-  if (!model.groups.empty()) {
-    SetLayers({{1, layer}}, reader);
-    std::int32_t window = std::max(layer.sliding_window, layer.chunk);
-    if (layer.latent && layer.latent->index_heads > 0) window = layer.latent->index_keys;
-    reader.sliding_window = window;
-    reader.windowed_layers = window > 0 ? 1 : 0;
-  }
-  // KindOf() has what these say.
-  reader.latent.reset();
-  reader.recurrent.reset();
-  reader.block_index.reset();
-  reader.chunk = reader.query_rank = reader.linears = 0;
-  reader.is_mtp_module = false;
-  return reader;
+// The keys that a query of `layer` reads.
+KeyWindow KeysRead(const ModelSpec& model, const LayerSpec& layer) {
+  const bool indexed = layer.latent && layer.latent->index_heads > 0;
+  return {.keys = indexed ? layer.latent->index_keys : std::max(layer.sliding_window, layer.chunk),
+          .share = WindowedShare(model)};
 }
 
 // Flops per second of a device in the format that it moves weights in.
@@ -100,7 +89,7 @@ DataflowStage::Kind DataflowStage::KindOf(const ModelSpec& model, const LayerGro
   const std::int64_t router = std::int64_t{model.hidden} * (moe.experts + moe.identity_experts);
   const double queries = layer.query_heads > 0 ? rates.Uneven(layer.query_heads) : 1;
   Kind kind{.layers = static_cast<double>(group.layers),
-            .features = FeatureExtractor(ReaderOf(model, layer), 1)};
+            .features = FeatureExtractor(KeysRead(model, layer), layer.moe)};
   kind.dense =
       rates.ProductOf(queries * static_cast<double>(count.attention) +
                       static_cast<double>(count.recurrent + count.dense + count.shared + router));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 
 namespace twin::sim {
 namespace {
@@ -49,16 +50,21 @@ FeatureGroup GroupOf(Feature feature) {
   }
 }
 
+FeatureExtractor::FeatureExtractor(const KeyWindow& window, const MoeSpec& moe)
+    : tile_tokens_(1),
+      window_(window.keys > 0 ? window.keys : kNoWindow),
+      windowed_share_(window.share),
+      experts_per_token_(moe.experts_per_token),
+      touched_experts_(ExpectedTouchedExperts(moe)) {}
+
 FeatureExtractor::FeatureExtractor(const ModelSpec& model, std::int32_t tile_tokens)
-    : tile_tokens_(tile_tokens),
-      window_(model.sliding_window > 0 ? model.sliding_window : kNoWindow),
-      windowed_share_(
-          model.groups.empty() ? static_cast<double>(model.windowed_layers) / model.layers : 1),
-      experts_per_token_(model.moe.experts_per_token),
-      touched_experts_(ExpectedTouchedExperts(model.moe)) {
+    : FeatureExtractor(KeyWindow{.keys = model.sliding_window, .share = WindowedShare(model)},
+                       model.moe) {
+  tile_tokens_ = tile_tokens;
   const bool unknown = model.latent || model.recurrent || model.block_index || model.chunk > 0 ||
                        model.query_rank > 0 || model.linears > 0;
-  if (model.groups.size() > 1 || unknown || model.is_mtp_module) {
+  const bool differ = ListsLayers(model) && OrderedLayers(model).size() > 1;
+  if (differ || unknown || model.is_mtp_module) {
     throw InputError(
         InputError::Kind::kUsage, "cost",
         fmt::format("layers of {} differ, have attention of another kind than over cached keys, or "

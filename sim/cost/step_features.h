@@ -53,6 +53,13 @@ struct KnownFeatures {
   StepFeatures x{};
 };
 
+// The keys that queries see. `share` of the layers see at most `keys`, the others all; keys 0 = all
+// layers see all.
+struct KeyWindow {
+  std::int32_t keys = 0;
+  double share = 1;
+};
+
 // Derives the features of one model from a step's totals.
 //
 // Sliding windows: totals do not hold the length of each request, so a windowed layer is charged at
@@ -63,8 +70,11 @@ struct KnownFeatures {
 // that visit k each then touch E (1 - (1 - k/E)^n) on average. Real routers are more skewed.
 class FeatureExtractor {
  public:
-  // `tile_tokens`: GEMM rows are charged in multiples of it; 1 = exact rows.
+  // `tile_tokens`: GEMM rows are charged in multiples of it; 1 = exact rows. Throws InputError
+  // (usage) unless all layers have attention over cached keys and one shape.
   FeatureExtractor(const ModelSpec& model, std::int32_t tile_tokens);
+  // Features of layers of any attention, in exact rows.
+  FeatureExtractor(const KeyWindow& window, const MoeSpec& moe);
 
   [[nodiscard]] StepFeatures operator()(const StepTotals& totals) const;
 

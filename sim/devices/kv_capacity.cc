@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/layer_groups.h"
 #include "core/layer_work.h"
 #include "sched/cache/group_tables.h"
 #include "sched/cache/kv_limits.h"
@@ -201,7 +202,8 @@ std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, con
 
 // Whether some layers of a model of several kinds keep all tokens.
 bool KeepsAllTokensInPart(const ModelSpec& model) {
-  return std::ranges::any_of(model.groups,
+  if (!ListsLayers(model)) return false;
+  return std::ranges::any_of(OrderedLayers(model),
                              [](const LayerGroup& group) { return KeepsAllTokens(group.layer); });
 }
 
@@ -278,7 +280,7 @@ std::int32_t CountWindowBlocks(const ModelSpec& model, const MemoryConfig& confi
 // `windows`: of the layers that need no room aside.
 void SetSequencesAside(const ModelSpec& model, const Parallelism& parallelism,
                        const MemoryConfig& config, const KvBytes& windows, KvCapacity& c) {
-  if (model.groups.empty()) return;
+  if (!ListsLayers(model)) return;
   c.sequence_bytes = CachedBytes(model, parallelism, c.stage).per_sequence - windows.per_sequence;
   const auto room = static_cast<std::int64_t>(
       kStateShareMost * static_cast<double>(std::max<std::int64_t>(0, c.kv_bytes)));
@@ -428,8 +430,9 @@ std::int64_t MlpWidth(const LayerSpec& layer, const Parallelism& parallelism) {
 std::int32_t WindowBesideAllTokens(const ModelSpec& model) {
   if (!KeepsAllTokensInPart(model)) return 0;
   std::int32_t window = 0;
-  for (const LayerGroup& group : model.groups)
+  for (const LayerGroup& group : OrderedLayers(model)) {
     window = std::max(window, group.layer.sliding_window);
+  }
   return window;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/layer_groups.h"
 
 namespace twin::sim {
 
@@ -12,9 +13,8 @@ namespace {
 constexpr std::int32_t kLatentBlock = 64;
 
 bool HasLatents(const ModelSpec& model) {
-  return model.latent || std::ranges::any_of(model.groups, [](const LayerGroup& group) {
-           return group.layer.latent.has_value();
-         });
+  return std::ranges::any_of(
+      OrderedLayers(model), [](const LayerGroup& group) { return group.layer.latent.has_value(); });
 }
 
 }  // namespace

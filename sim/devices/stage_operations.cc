@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/layer_groups.h"
 #include "sim/devices/layer_launches.h"
 
 namespace twin::sim {
@@ -70,10 +71,7 @@ void StageOperations::AddKind(const LayerContext& context, const LayerGroup& kin
   layers_ += kind.layers;
   const ModelSpec& model = context.model;
   const bool windowed = kind.layer.sliding_window > 0 || kind.layer.chunk > 0;
-  const double share = !windowed ? 0
-                       : model.groups.empty()
-                           ? static_cast<double>(model.windowed_layers) / model.layers
-                           : 1;
+  const double share = windowed ? WindowedShare(model) : 0;
   kinds_.push_back({static_cast<double>(kind.layers), LayerOperations(context, kind.layer, share)});
   launched_layers_ += kind.layers * LayerLaunches(model, kind.layer) / kDenseLayerLaunches;
   const LayerSpec attention = WithoutMlp(kind.layer);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/layer_groups.h"
 #include "core/layer_work.h"
 #include "sched/computed_rows.h"
 #include "sim/cost/transformer_graph.h"
@@ -46,11 +47,10 @@ StepTerms WithErrors(StepTerms terms, const DrawnErrors& errors) {
 // Rows at which a product computes for as long as it reads its weights. Of the experts' rows, each
 // visits `experts_per_token` of them. Of a model with both, of what has more weights.
 double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
-  const LayerSpec* largest = &model;
-  for (const LayerGroup& group : model.groups) {
-    if (group.layer.moe.experts > largest->moe.experts) largest = &group.layer;
+  MoeSpec moe;
+  for (const LayerGroup& group : OrderedLayers(model)) {
+    if (group.layer.moe.experts > moe.experts) moe = group.layer.moe;
   }
-  const MoeSpec& moe = largest->moe;
   const DType format =
       moe.experts > 0 ? FormatOfPart(model, LayerPart::kExperts) : model.weight_dtype;
   const double flops = PeakFlops(hardware, format) * hardware.gemm_flops_fraction;

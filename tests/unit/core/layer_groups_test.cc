@@ -36,13 +36,37 @@ TEST(LayerGroupsTest, EqualNeighboursAreOneGroup) {
 TEST(LayerGroupsTest, LayersThatAreAllEqualAreTheModelsOwn) {
   ModelSpec model;
   SetLayers({{3, Heads(4)}}, model);
-  EXPECT_TRUE(model.groups.empty());
+  EXPECT_FALSE(ListsLayers(model));
   EXPECT_EQ(model.layers, 3);
   EXPECT_EQ(model.windowed_layers, 3);
   SetLayers({{1, Heads(0)}, {2, Heads(4)}}, model);
   EXPECT_EQ(model.groups.size(), 2U);
   EXPECT_EQ(model.layers, 3);
   EXPECT_EQ(model.windowed_layers, 0);
+}
+
+TEST(LayerGroupsTest, SomeOfEqualLayersMayHaveTheWindow) {
+  ModelSpec model;
+  SetLayers({{8, Heads(0)}}, model);
+  EXPECT_EQ(OrderedLayers(model), (std::vector<LayerGroup>{{8, Heads(0)}}));
+  SetWindow(4, 2, model);
+  EXPECT_FALSE(ListsLayers(model));
+  EXPECT_EQ(WindowedShare(model), 0.25);
+  EXPECT_EQ(OrderedLayers(model), (std::vector<LayerGroup>{{2, Heads(4)}, {6, Heads(0)}}));
+  SetWindow(4, 0, model);
+  EXPECT_EQ(OrderedLayers(model), (std::vector<LayerGroup>{{8, Heads(0)}}));
+}
+
+TEST(LayerGroupsTest, EqualLayersCanBeListed) {
+  ModelSpec model;
+  SetLayers({{3, Heads(4)}}, model);
+  const std::vector<LayerGroup> listed = {{2, Heads(8)}};
+  ListLayers(listed, model);
+  EXPECT_TRUE(ListsLayers(model));
+  EXPECT_EQ(OrderedLayers(model), listed);
+  EXPECT_EQ(model.layers, 2);
+  EXPECT_EQ(model.sliding_window, 8);
+  EXPECT_EQ(WindowedShare(model), 1);
 }
 
 // Seven layers are four in the first stage and three in the second.
