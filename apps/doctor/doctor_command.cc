@@ -38,6 +38,7 @@ void AddDoctorCommand(CommandParser app, CommandContext& /*context*/) {
   command.AddEnumOption<DoctorList>(
       "--list", arguments->list,
       {{"models", DoctorList::kModels},
+       {"families", DoctorList::kFamilies},
        {"hardware", DoctorList::kHardware},
        {"servers", DoctorList::kServers},
        {"server-defaults", DoctorList::kServerDefaults},

@@ -10,6 +10,7 @@
 
 #include "config/configuration_page.h"
 #include "config/hardware_file.h"
+#include "config/models/families.h"
 #include "config/models/model_names.h"
 #include "config/servers/layer_defaults.h"
 #include "config/servers/servers.h"
@@ -159,13 +160,15 @@ ordered_json ListJson(DoctorList list) {
     case DoctorList::kCostModels:
       return ChoicesJson(CostChoices());
     case DoctorList::kNone:
+    case DoctorList::kFamilies:
     case DoctorList::kConfiguration:
     case DoctorList::kMetrics:
     case DoctorList::kServerDefaults:
     case DoctorList::kServerSettings:
       break;
   }
-  const char* const page = list == DoctorList::kConfiguration    ? "configuration"
+  const char* const page = list == DoctorList::kFamilies         ? "families"
+                           : list == DoctorList::kConfiguration  ? "configuration"
                            : list == DoctorList::kMetrics        ? "metrics"
                            : list == DoctorList::kServerDefaults ? "server-defaults"
                                                                  : "server-settings";
@@ -183,6 +186,9 @@ void PrintList(DoctorList list, std::ostream& out) {
       return;
     case DoctorList::kModels:
       return PrintModels(out);
+    case DoctorList::kFamilies:
+      out << ModelFamilyTable();
+      return;
     case DoctorList::kHardware:
       return PrintHardware(out);
     case DoctorList::kServers:

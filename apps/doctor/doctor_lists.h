@@ -9,6 +9,7 @@ namespace twin::apps {
 enum class DoctorList : std::uint8_t {
   kNone,
   kModels,
+  kFamilies,  // the table of docs/models.md
   kHardware,
   kServers,
   kServerDefaults,  // docs/server-defaults.md
@@ -22,7 +23,8 @@ enum class DoctorList : std::uint8_t {
 void PrintList(DoctorList list, std::ostream& out);
 
 // Prints the list as an array of objects, in base units; 0 = no such unit. Throws InputError
-// (usage) for kConfiguration, kMetrics, kServerDefaults and kServerSettings, which are pages.
+// (usage) for kFamilies, kConfiguration, kMetrics, kServerDefaults and kServerSettings, which are
+// pages.
 void PrintListJson(DoctorList list, std::ostream& out);
 
 }  // namespace twin::apps

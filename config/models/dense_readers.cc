@@ -7,7 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/models/layered_config.h"
+#include "config/models/families.h"
+#include "config/models/layered_computation.h"
+#include "config/models/layered_fields.h"
 
 namespace twin {
 namespace {
@@ -255,29 +257,45 @@ ModelSpec ReadNemotronNas(LayeredFields& fields) {
 constexpr auto* kGemma3 = ReadDense<DenseFamily{
     .has_bias = true, .has_head_norm = true, .norms = 4, .period = 6, .names_period = true}>;
 
-constexpr std::array kDenseReaders = {
-    LayeredReader{"gemma3_text", kGemma3, true},
-    LayeredReader{"gemma3", kGemma3, true},
-    LayeredReader{"gemma4_text", ReadGemma4, true},
-    LayeredReader{
-        "cohere2",
-        ReadDense<DenseFamily{.has_bias = true, .norms = 1, .period = 4, .names_period = true}>,
-        true},
-    LayeredReader{"exaone4", ReadExaone4},
-    LayeredReader{"olmo3",
-                  ReadDense<DenseFamily{.has_bias = true, .has_full_norm = true, .period = 4}>},
-    LayeredReader{"olmo2", ReadDense<DenseFamily{.has_bias = true, .has_full_norm = true}>},
-    LayeredReader{"smollm3", ReadSmolLm3, true},
-    LayeredReader{"seed_oss", ReadSeedOss},
-    LayeredReader{"ministral3", ReadDense<DenseFamily{}>},
-    LayeredReader{"qwen3_vl_text", ReadDense<DenseFamily{.has_bias = true, .has_head_norm = true}>},
-    LayeredReader{"bloom", ReadBloom, true},
-    LayeredReader{"falcon", ReadFalcon, true},
-    LayeredReader{"nemotron-nas", ReadNemotronNas},
+constexpr std::array kDenseFamilies = {
+    ModelFamily{.model_type = "gemma3_text",
+                .read_layers = kGemma3,
+                .positions_are_scaled = true,
+                .tied_embeddings = true},
+    ModelFamily{.model_type = "gemma3",
+                .read_layers = kGemma3,
+                .positions_are_scaled = true,
+                .tied_embeddings = true},
+    ModelFamily{.model_type = "gemma4_text", .read_layers = ReadGemma4, .tied_embeddings = true},
+    ModelFamily{
+        .model_type = "cohere2",
+        .read_layers =
+            ReadDense<DenseFamily{.has_bias = true, .norms = 1, .period = 4, .names_period = true}>,
+        .tied_embeddings = true},
+    ModelFamily{.model_type = "exaone4", .read_layers = ReadExaone4},
+    ModelFamily{.model_type = "olmo3",
+                .read_layers =
+                    ReadDense<DenseFamily{.has_bias = true, .has_full_norm = true, .period = 4}>},
+    ModelFamily{.model_type = "olmo2",
+                .read_layers = ReadDense<DenseFamily{.has_bias = true, .has_full_norm = true}>,
+                .read_computation = ReadOlmo2Computation,
+                .norm_epsilon = 1e-5},
+    ModelFamily{.model_type = "smollm3", .read_layers = ReadSmolLm3, .tied_embeddings = true},
+    ModelFamily{.model_type = "seed_oss", .read_layers = ReadSeedOss},
+    ModelFamily{.model_type = "ministral3", .read_layers = ReadDense<DenseFamily{}>},
+    ModelFamily{.model_type = "qwen3_vl_text",
+                .read_layers = ReadDense<DenseFamily{.has_bias = true, .has_head_norm = true}>},
+    ModelFamily{.model_type = "bloom",
+                .read_layers = ReadBloom,
+                .counts = "approximate: without the norm behind the embedding",
+                .tied_embeddings = true},
+    ModelFamily{.model_type = "falcon", .read_layers = ReadFalcon, .tied_embeddings = true},
+    ModelFamily{
+        .model_type = "nemotron-nas", .read_layers = ReadNemotronNas, .published_as = "DeciLM"},
 };
 
 }  // namespace
 
-std::span<const LayeredReader> DenseReaders() { return kDenseReaders; }
+std::span<const ModelFamily> DenseFamilies() { return kDenseFamilies; }
 
 }  // namespace twin

@@ -16,7 +16,7 @@ namespace twin {
 //
 // Accepts the spellings of transformers 4 and 5 (torch_dtype or dtype, rope_theta or
 // rope_parameters) and configs nested in text_config. Fields that are left out get the values of
-// transformers (model_family.h); a null num_key_value_heads means one per query head, a null
+// transformers (families.h); a null num_key_value_heads means one per query head, a null
 // head_dim hidden_size / num_attention_heads, a null sliding_window none. Weights and KV cache get
 // the stored type, fp32 if none is named. With a quantization_config, weights of method fp8 get
 // fp8, and weights of awq and gptq in 4 bits get int4; a KV cache with a kv_cache_scheme of 8 bits

@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/models/layered_config.h"
+#include "config/models/families.h"
+#include "config/models/layered_computation.h"
+#include "config/models/layered_fields.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -168,22 +170,39 @@ ModelSpec ReadBailingHybrid(LayeredFields& fields) {
   return ReadFrame(fields, list);
 }
 
-constexpr std::array kLatentReaders = {
-    LayeredReader{"deepseek_v2", ReadDeepSeekV2},
-    LayeredReader{"deepseek_v3", ReadDeepSeekV3},
-    LayeredReader{"deepseek_v32", ReadDeepSeekV32},
-    LayeredReader{"kimi_k2", ReadDeepSeekV3},
-    LayeredReader{"kimi_k25", ReadDeepSeekV3},
-    LayeredReader{"glm4_moe_lite", ReadDeepSeekV3},
-    LayeredReader{"glm_moe_dsa", ReadDeepSeekV32},
-    LayeredReader{"longcat_flash", ReadLongCat},
-    LayeredReader{"mistral4", ReadMistral4},
-    LayeredReader{"kimi_linear", ReadKimiLinear},
-    LayeredReader{"bailing_hybrid", ReadBailingHybrid},
+constexpr std::array kLatentFamilies = {
+    ModelFamily{.model_type = "deepseek_v2",
+                .read_layers = ReadDeepSeekV2,
+                .read_computation = ReadDeepSeekV2Computation,
+                .naming = WeightNaming::kDeepSeek},
+    ModelFamily{.model_type = "deepseek_v3",
+                .read_layers = ReadDeepSeekV3,
+                .read_computation = ReadDeepSeekV3Computation,
+                .naming = WeightNaming::kDeepSeek},
+    ModelFamily{.model_type = "deepseek_v32", .read_layers = ReadDeepSeekV32},
+    // The released modelling code of Kimi-K2 is that of DeepSeek-V3.
+    ModelFamily{.model_type = "kimi_k2",
+                .read_layers = ReadDeepSeekV3,
+                .read_computation = ReadDeepSeekV3Computation,
+                .naming = WeightNaming::kDeepSeek},
+    ModelFamily{.model_type = "kimi_k25", .read_layers = ReadDeepSeekV3},
+    ModelFamily{.model_type = "glm4_moe_lite", .read_layers = ReadDeepSeekV3},
+    ModelFamily{.model_type = "glm_moe_dsa", .read_layers = ReadDeepSeekV32},
+    ModelFamily{
+        .model_type = "longcat_flash",
+        .read_layers = ReadLongCat,
+        .counts = "approximate: a token uses all its experts, although some return their input"},
+    ModelFamily{.model_type = "mistral4", .read_layers = ReadMistral4},
+    ModelFamily{
+        .model_type = "kimi_linear",
+        .read_layers = ReadKimiLinear,
+        .counts = "exact; approximate for `kimi_k3`: without the residual over blocks of layers"},
+    ModelFamily{
+        .model_type = "bailing_hybrid", .read_layers = ReadBailingHybrid, .published_as = "Ling 3"},
 };
 
 }  // namespace
 
-std::span<const LayeredReader> LatentReaders() { return kLatentReaders; }
+std::span<const ModelFamily> LatentFamilies() { return kLatentFamilies; }
 
 }  // namespace twin

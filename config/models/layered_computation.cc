@@ -4,25 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <string_view>
+#include <string>
 #include <vector>
 
+#include "config/models/families.h"
 #include "config/models/rope_config.h"
 #include "core/layer_groups.h"
 
 namespace twin {
 namespace {
-
-struct ComputedFamily {
-  std::string_view model_type;
-  WeightNaming naming = WeightNaming::kLlama;
-  double norm_epsilon = 1e-6;
-  double rope_theta = 10000;
-  double rotary_share = 1;
-  void (*read)(const ConfigFields&, ModelConfig&) = nullptr;
-};
 
 void RequireValue(const ConfigFields& config, const char* field, bool sound, const char* allowed) {
   if (!sound)
@@ -79,95 +70,6 @@ void ReadLatent(const ConfigFields& config, ModelConfig& model) {
   model.attention_scale = static_cast<float>(YarnScoreFactor(config) / std::sqrt(key));
 }
 
-void ReadDeepSeekV2(const ConfigFields& config, ModelConfig& model) {
-  ReadLatent(config, model);
-  model.rotates_neighbours = true;
-  const std::string method = config.Text("topk_method").value_or("greedy");
-  const std::string score = config.Text("scoring_func").value_or("softmax");
-  RequireValue(config, "topk_method", method == "greedy" || method == "group_limited_greedy",
-               "greedy or group_limited_greedy");
-  RequireValue(config, "scoring_func", score == "softmax", "softmax");
-  RequireValue(config, "norm_topk_prob", !config.Flag("norm_topk_prob", false), "false");
-  if (method == "group_limited_greedy") ReadGroups(config, 1, model);
-  model.routing.scale = ScaleOf(config);
-}
-
-void ReadDeepSeekV3(const ConfigFields& config, ModelConfig& model) {
-  ReadLatent(config, model);
-  model.rotates_neighbours = config.Flag("rope_interleave", true);
-  const std::string method = config.Text("topk_method").value_or("noaux_tc");
-  const std::string score = config.Text("scoring_func").value_or("sigmoid");
-  RequireValue(config, "topk_method", method == "noaux_tc", "noaux_tc");
-  RequireValue(config, "scoring_func", score == "sigmoid", "sigmoid");
-  model.routing.sigmoid = true;
-  model.normalises_expert_weights = config.Flag("norm_topk_prob", true);
-  ReadGroups(config, 2, model);
-  model.routing.scale = ScaleOf(config);
-}
-
-void ReadGptOss(const ConfigFields& config, ModelConfig& model) {
-  // Softmax over the chosen experts alone.
-  model.normalises_expert_weights = true;
-  model.gate_limit = static_cast<float>(config.OptionalPositive("swiglu_limit").value_or(7));
-}
-
-void ReadQwenHybrid(const ConfigFields& config, ModelConfig& model) {
-  model.norm_gain_offset = 1;
-  model.normalises_expert_weights = config.Flag("norm_topk_prob", true);
-  for (const LayerGroup& group : OrderedLayers(model.shape)) {
-    if (!group.layer.recurrent) continue;
-    const RecurrentSpec& delta = *group.layer.recurrent;
-    if (delta.value_heads % delta.key_heads != 0 || delta.convolution < 1) {
-      config.Refuse(fmt::format(
-          "linear_num_value_heads {} must be a multiple of linear_num_key_heads {}, and "
-          "linear_conv_kernel_dim {} positive",
-          delta.value_heads, delta.key_heads, delta.convolution));
-    }
-  }
-}
-
-void ReadOlmo2(const ConfigFields& /*config*/, ModelConfig& model) {
-  model.norm_placement = NormPlacement::kBehindHalf;
-}
-
-void ReadMiniMaxM2(const ConfigFields& config, ModelConfig& model) {
-  model.routing.sigmoid = true;
-  model.normalises_expert_weights = true;
-  const std::string score = config.Text("scoring_func").value_or("sigmoid");
-  RequireValue(config, "scoring_func", score == "sigmoid", "sigmoid");
-  const auto rotary = config.OptionalSize("rotary_dim");
-  if (!rotary) return;
-  if (*rotary > model.shape.head_dim || *rotary % 2 != 0) {
-    config.Refuse(fmt::format("rotary_dim is {}, must be even and at most head_dim {}", *rotary,
-                              model.shape.head_dim));
-  }
-  model.rotary_dimensions = *rotary;
-}
-
-constexpr std::array kComputed = {
-    ComputedFamily{
-        .model_type = "deepseek_v2", .naming = WeightNaming::kDeepSeek, .read = ReadDeepSeekV2},
-    ComputedFamily{
-        .model_type = "deepseek_v3", .naming = WeightNaming::kDeepSeek, .read = ReadDeepSeekV3},
-    ComputedFamily{.model_type = "gpt_oss",
-                   .naming = WeightNaming::kGptOss,
-                   .norm_epsilon = 1e-5,
-                   .rope_theta = 150000,
-                   .read = ReadGptOss},
-    ComputedFamily{.model_type = "minimax_m2",
-                   .naming = WeightNaming::kMiniMax,
-                   .rope_theta = 5e6,
-                   .read = ReadMiniMaxM2},
-    ComputedFamily{.model_type = "olmo2", .norm_epsilon = 1e-5, .read = ReadOlmo2},
-    ComputedFamily{.model_type = "qwen3_next",
-                   .naming = WeightNaming::kQwenHybrid,
-                   .rotary_share = 0.25,
-                   .read = ReadQwenHybrid},
-    // The released modelling code of Kimi-K2 is that of DeepSeek-V3.
-    ComputedFamily{
-        .model_type = "kimi_k2", .naming = WeightNaming::kDeepSeek, .read = ReadDeepSeekV3},
-};
-
 // The size of the heads that attend to keys, which is one in all layers.
 std::int32_t HeadDimOf(const ModelSpec& shape) {
   std::int32_t head = 0;
@@ -184,37 +86,91 @@ std::vector<std::int32_t> WindowsOf(const ModelSpec& shape) {
 
 }  // namespace
 
-std::string ComputedLayeredNames() {
-  std::string names;
-  for (const ComputedFamily& family : kComputed) {
-    if (!names.empty()) names += ", ";
-    names += family.model_type;
-  }
-  return names;
+void ReadDeepSeekV2Computation(const ConfigFields& config, ModelConfig& model) {
+  ReadLatent(config, model);
+  model.rotates_neighbours = true;
+  const std::string method = config.Text("topk_method").value_or("greedy");
+  const std::string score = config.Text("scoring_func").value_or("softmax");
+  RequireValue(config, "topk_method", method == "greedy" || method == "group_limited_greedy",
+               "greedy or group_limited_greedy");
+  RequireValue(config, "scoring_func", score == "softmax", "softmax");
+  RequireValue(config, "norm_topk_prob", !config.Flag("norm_topk_prob", false), "false");
+  if (method == "group_limited_greedy") ReadGroups(config, 1, model);
+  model.routing.scale = ScaleOf(config);
 }
 
-void ReadLayeredComputation(const ConfigFields& config, ModelConfig& model) {
-  const auto* const family =
-      std::ranges::find(kComputed, std::string_view(model.model_type), &ComputedFamily::model_type);
-  model.is_computed = family != kComputed.end();
+void ReadDeepSeekV3Computation(const ConfigFields& config, ModelConfig& model) {
+  ReadLatent(config, model);
+  model.rotates_neighbours = config.Flag("rope_interleave", true);
+  const std::string method = config.Text("topk_method").value_or("noaux_tc");
+  const std::string score = config.Text("scoring_func").value_or("sigmoid");
+  RequireValue(config, "topk_method", method == "noaux_tc", "noaux_tc");
+  RequireValue(config, "scoring_func", score == "sigmoid", "sigmoid");
+  model.routing.sigmoid = true;
+  model.normalises_expert_weights = config.Flag("norm_topk_prob", true);
+  ReadGroups(config, 2, model);
+  model.routing.scale = ScaleOf(config);
+}
+
+void ReadGptOssComputation(const ConfigFields& config, ModelConfig& model) {
+  // Softmax over the chosen experts alone.
+  model.normalises_expert_weights = true;
+  model.gate_limit = static_cast<float>(config.OptionalPositive("swiglu_limit").value_or(7));
+}
+
+void ReadQwenHybridComputation(const ConfigFields& config, ModelConfig& model) {
+  model.norm_gain_offset = 1;
+  model.normalises_expert_weights = config.Flag("norm_topk_prob", true);
+  for (const LayerGroup& group : OrderedLayers(model.shape)) {
+    if (!group.layer.recurrent) continue;
+    const RecurrentSpec& delta = *group.layer.recurrent;
+    if (delta.value_heads % delta.key_heads != 0 || delta.convolution < 1) {
+      config.Refuse(fmt::format(
+          "linear_num_value_heads {} must be a multiple of linear_num_key_heads {}, and "
+          "linear_conv_kernel_dim {} positive",
+          delta.value_heads, delta.key_heads, delta.convolution));
+    }
+  }
+}
+
+void ReadOlmo2Computation(const ConfigFields& /*config*/, ModelConfig& model) {
+  model.norm_placement = NormPlacement::kBehindHalf;
+}
+
+void ReadMiniMaxM2Computation(const ConfigFields& config, ModelConfig& model) {
+  model.routing.sigmoid = true;
+  model.normalises_expert_weights = true;
+  const std::string score = config.Text("scoring_func").value_or("sigmoid");
+  RequireValue(config, "scoring_func", score == "sigmoid", "sigmoid");
+  const auto rotary = config.OptionalSize("rotary_dim");
+  if (!rotary) return;
+  if (*rotary > model.shape.head_dim || *rotary % 2 != 0) {
+    config.Refuse(fmt::format("rotary_dim is {}, must be even and at most head_dim {}", *rotary,
+                              model.shape.head_dim));
+  }
+  model.rotary_dimensions = *rotary;
+}
+
+void ReadLayeredComputation(const ConfigFields& config, const ModelFamily& family,
+                            ModelConfig& model) {
+  model.is_computed = family.read_computation != nullptr;
   if (!model.is_computed) {
     model.rope = ReadContextScaling(config, model.shape.max_position);
     return;
   }
-  model.naming = family->naming;
+  model.naming = family.naming;
   model.layer_windows = WindowsOf(model.shape);
   model.norm_epsilon =
-      static_cast<float>(config.OptionalPositive("rms_norm_eps").value_or(family->norm_epsilon));
+      static_cast<float>(config.OptionalPositive("rms_norm_eps").value_or(family.norm_epsilon));
   const std::string activation = config.Text("hidden_act").value_or("silu");
   RequireValue(config, "hidden_act", activation == "silu" || activation == "swish", "silu");
-  const ModelFamily rotary{.model_type = family->model_type, .rope_theta = family->rope_theta};
-  model.rope = ReadRopeConfig(config, rotary, model.shape.max_position);
+  model.rope = ReadRopeConfig(config, family, model.shape.max_position);
   if (!model.shape.latent) {
     const std::int32_t head = HeadDimOf(model.shape);
-    model.rotary_dimensions = ReadRotaryDimensions(config, head, family->rotary_share);
+    model.rotary_dimensions = ReadRotaryDimensions(config, head, family.rotary_share);
     model.attention_scale = 1 / std::sqrt(static_cast<float>(head));
   }
-  family->read(config, model);
+  family.read_computation(config, model);
   config.RefuseUnknownResults();
 }
 

@@ -10,7 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/models/layered_config.h"
+#include "config/models/families.h"
+#include "config/models/layered_computation.h"
+#include "config/models/layered_fields.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -469,31 +471,45 @@ ModelSpec ReadStep35(LayeredFields& fields) {
   return model;
 }
 
-constexpr std::array kMixtureReaders = {
-    LayeredReader{"glm4_moe", ReadGlm4},
-    LayeredReader{"glm4v_moe_text", ReadGlm4},
-    LayeredReader{"qwen3_vl_moe_text", ReadQwen3VlMoe},
-    LayeredReader{"dots1", ReadDots},
-    LayeredReader{"solar_open", ReadGlm4},
-    LayeredReader{"minimax_m2", ReadMiniMaxM2},
-    LayeredReader{"hunyuan_v1_moe", ReadHunyuan, true},
-    LayeredReader{"gpt_oss", ReadGptOss},
-    LayeredReader{"llama4_text", ReadLlama4},
-    LayeredReader{"mimo_v2_flash", ReadMimo},
-    LayeredReader{"phimoe", ReadPhiMoe},
-    LayeredReader{"ernie4_5_moe", ReadErnieMoe, true},
-    LayeredReader{"bailing_moe", ReadBailingMoe},
-    LayeredReader{"bailing_moe_v2", ReadBailingMoe},
-    LayeredReader{"minimax_m3", ReadMiniMaxM3},
-    LayeredReader{"minimax_m3_vl", ReadMiniMaxM3},
-    LayeredReader{"minimax_m3_vl_text", ReadMiniMaxM3},
-    LayeredReader{"step3_text", ReadStep3},
-    LayeredReader{"step3p5", ReadStep35},
-    LayeredReader{"step3p7", ReadStep35},
+constexpr std::array kMixtureFamilies = {
+    ModelFamily{.model_type = "glm4_moe", .read_layers = ReadGlm4},
+    ModelFamily{.model_type = "glm4v_moe_text", .read_layers = ReadGlm4},
+    ModelFamily{.model_type = "qwen3_vl_moe_text", .read_layers = ReadQwen3VlMoe},
+    ModelFamily{.model_type = "dots1", .read_layers = ReadDots},
+    ModelFamily{.model_type = "solar_open", .read_layers = ReadGlm4},
+    ModelFamily{.model_type = "minimax_m2",
+                .read_layers = ReadMiniMaxM2,
+                .read_computation = ReadMiniMaxM2Computation,
+                .naming = WeightNaming::kMiniMax,
+                .rope_theta = 5e6},
+    ModelFamily{
+        .model_type = "hunyuan_v1_moe", .read_layers = ReadHunyuan, .tied_embeddings = true},
+    ModelFamily{.model_type = "gpt_oss",
+                .read_layers = ReadGptOss,
+                .read_computation = ReadGptOssComputation,
+                .naming = WeightNaming::kGptOss,
+                .norm_epsilon = 1e-5,
+                .rope_theta = 150000},
+    ModelFamily{.model_type = "llama4_text", .read_layers = ReadLlama4},
+    ModelFamily{.model_type = "mimo_v2_flash", .read_layers = ReadMimo},
+    ModelFamily{.model_type = "phimoe",
+                .read_layers = ReadPhiMoe,
+                .counts = "approximate: without the biases of norms, attention output and head"},
+    ModelFamily{.model_type = "ernie4_5_moe", .read_layers = ReadErnieMoe, .tied_embeddings = true},
+    ModelFamily{
+        .model_type = "bailing_moe", .read_layers = ReadBailingMoe, .published_as = "Ling 1 and 2"},
+    ModelFamily{
+        .model_type = "bailing_moe_v2", .read_layers = ReadBailingMoe, .published_as = "Ling 2"},
+    ModelFamily{.model_type = "minimax_m3", .read_layers = ReadMiniMaxM3},
+    ModelFamily{.model_type = "minimax_m3_vl", .read_layers = ReadMiniMaxM3},
+    ModelFamily{.model_type = "minimax_m3_vl_text", .read_layers = ReadMiniMaxM3},
+    ModelFamily{.model_type = "step3_text", .read_layers = ReadStep3},
+    ModelFamily{.model_type = "step3p5", .read_layers = ReadStep35},
+    ModelFamily{.model_type = "step3p7", .read_layers = ReadStep35},
 };
 
 }  // namespace
 
-std::span<const LayeredReader> MixtureReaders() { return kMixtureReaders; }
+std::span<const ModelFamily> MixtureFamilies() { return kMixtureFamilies; }
 
 }  // namespace twin

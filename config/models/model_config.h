@@ -8,12 +8,24 @@
 #include <string_view>
 #include <vector>
 
-#include "config/models/model_family.h"
 #include "config/models/rope_config.h"
 #include "core/activation.h"
 #include "core/model_spec.h"
 
 namespace twin {
+
+// Names and layout of the tensors in the weights file.
+enum class WeightNaming : std::uint8_t {
+  kLlama,       // model.layers.N.self_attn.q_proj ...; also mistral, qwen2, qwen3, gemma2, granite
+  kPhi3,        // as kLlama, with qkv_proj and gate_up_proj fused
+  kMixtral,     // as kLlama, with block_sparse_moe.experts.E.w1 ... in place of mlp.experts.E
+  kGpt2,        // h.N.attn.c_attn ..., matrices stored [in, out]
+  kOpt,         // decoder.layers.N.self_attn.q_proj, fc1, fc2
+  kDeepSeek,    // as kLlama, with q_a_proj, kv_a_proj_with_mqa, kv_b_proj, mlp.shared_experts
+  kGptOss,      // as kLlama, with mlp.router and all experts in one tensor
+  kMiniMax,     // as kMixtral, with block_sparse_moe.e_score_correction_bias
+  kQwenHybrid,  // as kLlama, with linear_attn.in_proj_qkvz ... in layers of Gated DeltaNet
+};
 
 // Positions of a layer's norms: before each half, after each residual addition, both before and
 // after each half (gemma2), or after each half, before the addition (olmo2).

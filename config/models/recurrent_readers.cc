@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/models/layered_config.h"
+#include "config/models/families.h"
+#include "config/models/layered_computation.h"
+#include "config/models/layered_fields.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -215,20 +217,26 @@ ModelSpec ReadMiniMaxText(LayeredFields& fields) {
   return ReadFrame(fields, list);
 }
 
-constexpr std::array kRecurrentReaders = {
-    LayeredReader{"qwen3_next", ReadQwenHybrid},
-    LayeredReader{"qwen3_5", ReadQwenHybrid},
-    LayeredReader{"qwen3_5_text", ReadQwenHybrid},
-    LayeredReader{"qwen3_5_moe", ReadQwenHybrid},
-    LayeredReader{"qwen3_5_moe_text", ReadQwenHybrid},
-    LayeredReader{"nemotron_h", ReadNemotronH},
-    LayeredReader{"granitemoehybrid", ReadGraniteHybrid, true},
-    LayeredReader{"minimax", ReadMiniMaxText},
-    LayeredReader{"minimax_text_01", ReadMiniMaxText},
+constexpr std::array kRecurrentFamilies = {
+    ModelFamily{.model_type = "qwen3_next",
+                .read_layers = ReadQwenHybrid,
+                .read_computation = ReadQwenHybridComputation,
+                .naming = WeightNaming::kQwenHybrid,
+                .rotary_share = 0.25},
+    ModelFamily{.model_type = "qwen3_5", .read_layers = ReadQwenHybrid},
+    ModelFamily{.model_type = "qwen3_5_text", .read_layers = ReadQwenHybrid},
+    ModelFamily{.model_type = "qwen3_5_moe", .read_layers = ReadQwenHybrid},
+    ModelFamily{.model_type = "qwen3_5_moe_text", .read_layers = ReadQwenHybrid},
+    ModelFamily{.model_type = "nemotron_h", .read_layers = ReadNemotronH},
+    ModelFamily{.model_type = "granitemoehybrid",
+                .read_layers = ReadGraniteHybrid,
+                .tied_embeddings = true},
+    ModelFamily{.model_type = "minimax", .read_layers = ReadMiniMaxText},
+    ModelFamily{.model_type = "minimax_text_01", .read_layers = ReadMiniMaxText},
 };
 
 }  // namespace
 
-std::span<const LayeredReader> RecurrentReaders() { return kRecurrentReaders; }
+std::span<const ModelFamily> RecurrentFamilies() { return kRecurrentFamilies; }
 
 }  // namespace twin

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/models/families.h"
 #include "core/printable.h"
 
 namespace twin {
@@ -59,9 +60,8 @@ constexpr std::array kScalings = {std::pair{std::string_view("default"), Scaling
                                   std::pair{std::string_view("dynamic"), Scaling::kDynamic},
                                   std::pair{std::string_view("longrope"), Scaling::kLongRope}};
 
-std::optional<Scaling> FindScaling(std::string_view type, std::string_view model_type) {
-  // Older Phi-3 files call LongRoPE "su" or "yarn".
-  if (model_type == "phi3" && (type == "su" || type == "yarn")) return Scaling::kLongRope;
+std::optional<Scaling> FindScaling(std::string_view type, bool longrope_has_old_names) {
+  if (longrope_has_old_names && (type == "su" || type == "yarn")) return Scaling::kLongRope;
   for (const auto& [name, scaling] : kScalings) {
     if (name == type) return scaling;
   }
@@ -110,7 +110,7 @@ RopeConfig ReadRopeConfig(const ConfigFields& config, const ModelFamily& family,
     scaling->Refuse(fmt::format("rope_type is missing, must be {}", kTypes));
   }
   const std::string name = type.value_or("default");
-  const auto kind = FindScaling(name, family.model_type);
+  const auto kind = FindScaling(name, family.longrope_has_old_names);
   if (!kind) {
     scaling->Refuse(fmt::format("rope type '{}' is unknown, must be {}", Printable(name), kTypes));
   }
@@ -129,7 +129,7 @@ RopeConfig ReadContextScaling(const ConfigFields& config, std::int32_t max_posit
   const auto& scaling = of_full ? of_full : shared;
   RopeConfig rope;
   if (!scaling) return rope;
-  const auto kind = FindScaling(TypeOf(*scaling).value_or("default"), "");
+  const auto kind = FindScaling(TypeOf(*scaling).value_or("default"), false);
   if (kind) ReadScaling(*scaling, *kind, max_position, rope);
   return rope;
 }

@@ -4,9 +4,10 @@
 #include <cstdint>
 
 #include "config/models/config_fields.h"
-#include "config/models/model_family.h"
 
 namespace twin {
+
+struct ModelFamily;
 
 struct RopeConfig {
   // For kDynamic and kLongRope only the fields that lengthen the context are read: no executor

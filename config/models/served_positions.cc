@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "config/models/families.h"
 #include "core/check.h"
 
 namespace twin {
@@ -78,6 +79,11 @@ std::int32_t MostOfTrtLlm(std::int32_t positions, const RopeConfig& rope) {
   return lengthens ? Whole(std::ceil(positions * rope.factor)) : positions;
 }
 
+bool HasScaledPositions(const ModelConfig& model) {
+  const ModelFamily* const family = FindModelFamily(model.model_type);
+  return family != nullptr && family->positions_are_scaled;
+}
+
 }  // namespace
 
 std::optional<std::int32_t> StoredPositions::Find(std::string_view key) const {
@@ -94,8 +100,7 @@ ServedPositions FindServedPositions(const ModelConfig& model, PositionRule rule)
   switch (rule) {
     case PositionRule::kVllm:
     case PositionRule::kVllmBefore0111:
-      // Gemma 3's positions are those behind the scaling.
-      most = model.model_type.starts_with("gemma3") ? positions : MostOfVllm(positions, rope);
+      if (!HasScaledPositions(model)) most = MostOfVllm(positions, rope);
       break;
     case PositionRule::kSglang:
       most = MostOfSglang(positions, rope);

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "config/models/families.h"
 #include "config/models/hf_config.h"
-#include "config/models/layered_computation.h"
 #include "config/models/stored_weights.h"
 #include "core/input_error.h"
 #include "core/layer_groups.h"
