@@ -6,7 +6,7 @@
 
 #include "run/cost_cache.h"
 #include "run/deployment.h"
-#include "sched/engine_groups.h"
+#include "sched/engine_config.h"
 
 namespace twin {
 struct RecordHeader;

@@ -1,20 +1,17 @@
 // A deployment: everything that follows from the configuration of an experiment, ready to run.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "config/experiment_config.h"
 #include "run/cost_cache.h"
-#include "sched/cluster.h"
-#include "sched/engine.h"
-#include "sched/engine_groups.h"
+#include "sched/engine_config.h"
 #include "sched/policy/policy_config.h"
 #include "sim/cost/step_cost.h"
 #include "sim/devices/kv_capacity.h"
-#include "sim/world/sim_world.h"
+#include "sim/world/sim_world_options.h"
 
 namespace twin::run {
 
@@ -63,21 +60,5 @@ std::int32_t ContextTokensMax(const ExperimentConfig& config);
 
 // Tokens per key of a prefix in the deployment's world; 0 if the policy reads no keys.
 std::int32_t KeyTokensOf(const Deployment& deployment);
-
-// A fresh engine with its policy, for a deployment with one replica. On the heap, because its parts
-// refer to each other.
-std::unique_ptr<Engine> MakeEngine(const Deployment& deployment);
-
-// A fresh cluster: the router and the engines of all replicas.
-std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment);
-
-// A fresh cluster of engines that are known. REQUIRES: `engines` is one group, or has one entry for
-// each of config.system.groups.
-std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineGroups& engines);
-
-// A fresh policy for the replicas of group `group`, or for all if the experiment has no groups.
-// REQUIRES: a policy file was loaded.
-std::unique_ptr<Policy> MakePolicyOf(const ExperimentConfig& config, std::size_t group,
-                                     const KvPoolConfig& kv);
 
 }  // namespace twin::run

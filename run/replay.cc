@@ -5,6 +5,7 @@
 
 #include "run/deployed_groups.h"
 #include "run/deployment.h"
+#include "run/make_engines.h"
 #include "run/own_policy.h"
 #include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"

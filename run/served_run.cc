@@ -13,6 +13,7 @@
 #include "core/input_error.h"
 #include "run/cost_cache.h"
 #include "run/deployment.h"
+#include "run/make_engines.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
 #include "run/record/recording_world.h"

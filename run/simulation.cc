@@ -1,37 +1,22 @@
 #include "run/simulation.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <new>
 #include <optional>
-#include <span>
-#include <system_error>
 #include <thread>
 #include <variant>
 #include <vector>
 
 #include "core/check.h"
-#include "core/input_error.h"
-#include "core/printable.h"
 #include "run/config_warnings.h"
-#include "run/cost_range_watch.h"
-#include "run/deployed_groups.h"
 #include "run/lateness_meter.h"
 #include "run/output_size.h"
 #include "run/part_totals.h"
-#include "run/record/plan_digest.h"
-#include "run/record/recording_world.h"
-#include "run/replica_windows.h"
 #include "run/run_directory.h"
 #include "run/run_files.h"
-#include "run/stoppable_world.h"
+#include "run/serve_replicas.h"
 #include "run/trace_notes.h"
-#include "sched/invariant.h"
-#include "sched/policy/own_policy.h"
-#include "sched/serve.h"
 #include "sched/world.h"
 #include "sim/cost/step_cost.h"
 #include "sim/world/emulated_world.h"
@@ -73,7 +58,10 @@ class WorkloadWorld {
   }
 
   [[nodiscard]] sim::SimWorld& world() { return emulated_ ? emulated_->simulated() : *simulated_; }
-  [[nodiscard]] bool stopped_early() const { return emulated_ && emulated_->stopped_early(); }
+  // Null if the world is not at wall-clock time.
+  [[nodiscard]] const sim::EmulatedWorld* emulated() const {
+    return emulated_ ? &*emulated_ : nullptr;
+  }
 
   [[nodiscard]] const TraceReport& trace() const { return trace_; }
 
@@ -142,81 +130,15 @@ class StepPartWriter final : public World {
   TimePoint free_ = kTimeZero;  // end of the step before on the device
 };
 
-// Serves the cluster replica by replica; true if `control` ended the run early.
-bool ServeInWindows(ReplicaWindows& windows, const Cluster& cluster, const sim::SimWorld& world,
-                    const ExperimentConfig& config, RunControl& control) {
-  bool early = false;
-  while (!early && windows.ServeWindow()) {
-    control.OnProgress(config.name, world.arrived(),
-                       static_cast<std::uint64_t>(config.workload.requests));
-    early = control.StopRequested();
-  }
-  windows.ShowServed();
-  if (!early) cluster.CheckDrained();
-  return early;
-}
-
-// Runs `work`, and names the policy of the caller in an exception that it throws.
-template <class Work>
-void NamingThePolicy(const ExperimentConfig& config, Work work) {
-  try {
-    work();
-  } catch (const InputError&) {
-    throw;
-  } catch (const InvariantViolation&) {
-    throw;
-  } catch (const PolicyFailure&) {
-    throw;
-  } catch (const std::system_error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& error) {
-    if (config.own_policy == nullptr) throw;
-    throw PolicyFailure(fmt::format("policy {} failed: {}", config.own_policy->name,
-                                    Printable(error.what(), kMessageBytesMax)));
-  }
-}
-
 // Serves the workload to its end; true if the run was ended early. `parts` may be null.
 bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMetrics& metrics,
                    PartTotals* parts, RunControl& control, int threads) {
-  const ExperimentConfig& config = deployment.config;
-  CostRangeWatch range(deployment);
-  std::vector<RunObserver*> of_cost;
-  if (range.needed()) of_cost.push_back(&range);
-  std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
-  observers.insert(observers.end(), of_cost.begin(), of_cost.end());
   sim::SimWorld& simulated = workload.world();
   std::optional<StepPartWriter> part_writer;
   if (parts != nullptr) part_writer.emplace(simulated, *deployment.cost, *parts);
-  World& timed = part_writer ? static_cast<World&>(*part_writer) : simulated;
-  RecordingWorld recorded(timed, observers);
-  StoppableWorld world(recorded, control, config.name,
-                       static_cast<std::uint64_t>(config.workload.requests));
-  bool early = false;
-  const auto serve = [&](auto& scheduler) {
-    NamingThePolicy(config, [&] { Serve(scheduler, world); });
-    early = world.stopped_early() || workload.stopped_early();
-    if (!early) scheduler.CheckDrained();
-  };
-  if (config.system.replicas == 1) {
-    serve(*MakeEngine(deployment));
-  } else {
-    const std::unique_ptr<Cluster> cluster = MakeCluster(deployment);
-    const bool separate = parts == nullptr && ReplicaWindows::CanServe(*cluster, simulated);
-    if (LogPlayer* const player = separate ? metrics.ReplicaPlayer() : nullptr) {
-      of_cost.push_back(&metrics.digest());
-      ReplicaWindows windows(*cluster, simulated, metrics.tracker(), *player, of_cost, threads);
-      NamingThePolicy(
-          config, [&] { early = ServeInWindows(windows, *cluster, simulated, config, control); });
-    } else {
-      serve(*cluster);
-    }
-  }
-  control.OnProgressEnd();
-  range.Report(control);
-  return early;
+  World& outer = part_writer ? static_cast<World&>(*part_writer) : simulated;
+  return ServeReplicas(deployment, {outer, simulated, workload.emulated()}, metrics, control,
+                       threads);
 }
 
 }  // namespace

@@ -34,11 +34,11 @@
 
 #include "core/id_map.h"
 #include "core/ids.h"
-#include "core/kv_groups.h"
 #include "core/time.h"
 #include "sched/cache/group_tables.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/decode_streak.h"
+#include "sched/engine_config.h"
 #include "sched/event.h"
 #include "sched/handover.h"
 #include "sched/policy/policy.h"
@@ -48,21 +48,6 @@
 #include "sched/streak_part.h"
 
 namespace twin {
-
-struct EngineConfig {
-  KvPoolConfig kv;
-  // Plans handed out per instant; 0 = up to the policy's steps_in_flight_max.
-  std::int32_t plans_per_instant_max = 0;
-  // Longer prompts are rejected without being shown to the policy; 0 = no limit.
-  std::int32_t prompt_tokens_max = 0;
-  std::int32_t replica = 0;  // its index in a cluster (cluster.h); plans carry it
-  // Checks the reasons of rejections (invariant 15): of a policy from outside the registry.
-  bool checks_rejections = false;
-  // The KV groups of the model; not set: its layers are equal and keep all tokens. Where these
-  // NeedGroupTables, `kv.block_size` is their hash_block, and one block of any group is a block of
-  // the pool.
-  std::optional<KvGroups> kv_groups = {};
-};
 
 // The limits on which numbers of blocks of KV groups depend, under a policy with the traits.
 [[nodiscard]] GroupLimits GroupLimitsOf(const PolicyTraits& traits);

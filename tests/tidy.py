@@ -34,6 +34,9 @@ IMPURE = re.compile(
 CODE = {".h", ".cc", ".cu", ".cuh"}
 TEXT = CODE | {".txt", ".cmake", ".md", ".py", ".json", ".proto", ".textproto", ".sh"}
 LINE_MAX, FUNCTION_MAX, HEADER_MAX, SOURCE_MAX = 100, 70, 300, 600
+# Headers of the tree that a source reaches by its includes: all that its reader may have to know.
+REACHED_MAX = {"run/simulation.cc": 105}
+INCLUDED = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 HAS_PROTOBUF = re.compile(r"(^|/)(config|run/files)/")
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|tmp|home|root|mnt|scratch)/\w")
 BARE_NOTE = re.compile(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b")
@@ -140,7 +143,7 @@ def local_name(statement):
     if found and "=" not in statement.split("(", 1)[0]:
         types = re.sub(r"\w+(?=\s*(,|$))|\s", "", found.group(2))
         return f"{found.group(1)}({types})"
-    if re.search(r"::~?\w+\(", statement):
+    if re.search(r"::~?\w+\(", statement.split(" = ")[0]):
         return None  # a member, defined after its class
     found = re.search(r"([A-Za-z_]\w*)(?:\[.*\])? ?(?:=|$)", statement)
     return found and found.group(1)
@@ -192,6 +195,20 @@ def repeated_types(root):
                 yield f"{inner}: '{name}' is also defined in {owner[name]}: rename it"
 
 
+def headers_beyond_limit(root):
+    """Sources of REACHED_MAX that reach more headers than allowed."""
+    for source, most in REACHED_MAX.items():
+        reached, left = set(), [source]
+        while left:
+            path = root / left.pop()
+            found = INCLUDED.findall(path.read_text(encoding="utf-8")) if path.is_file() else []
+            new = {name for name in found if (root / name).is_file()} - reached
+            reached |= new
+            left += new
+        if len(reached) > most:
+            yield f"{source}: reaches {len(reached)} headers, allowed are {most}: cut an include, or declare"
+
+
 def check_tree(root):
     """All complaints about the tree, as file:line: text."""
     found = []
@@ -216,7 +233,8 @@ def check_tree(root):
             if BARE_NOTE.search(line) and path.name != "tidy.py" and not encoded:
                 complaints.append((number, "a note to do something, without its issue"))
         found += [f"{relative}:{number}: {text}" for number, text in complaints]
-    return found + list(repeated_local_names(root)) + list(repeated_types(root))
+    return (found + list(repeated_local_names(root)) + list(repeated_types(root)) +
+            list(headers_beyond_limit(root)))
 
 
 def self_test():
@@ -255,6 +273,12 @@ def self_test():
         "core/ok.h": (head + '#include "core/ids.h"\n// TO' + "DO(#12): later, not a rand(om) thing\n"
                       "class A {\n  void F() {\n" + "    G();\n" * 60 + "  }\n};\n", None),
     }
+    # One header more than allowed: the last one is included by another header.
+    most = REACHED_MAX["run/simulation.cc"]
+    planted["run/simulation.cc"] = ("".join(f'#include "run/h{i}.h"\n' for i in range(most)),
+                                    f"reaches {most + 1} headers")
+    planted |= {f"run/h{i}.h": (head + f'#include "run/h{min(i + 1, most)}.h"\n', None)
+                for i in range(most + 1)}
     with tempfile.TemporaryDirectory() as folder:
         for name, (text, _) in planted.items():
             path = pathlib.Path(folder, name)

@@ -12,6 +12,7 @@
 #include "config/policy_params.h"
 #include "exec/profile/spread.h"
 #include "exec/real_world.h"
+#include "run/make_engines.h"
 #include "run/record/recording_world.h"
 #include "run/record/table_rows.h"
 #include "run/run_files.h"

@@ -14,8 +14,7 @@
 #include "run/files/message_output.h"
 #include "run/record/record_source.h"
 #include "run/record/run_observer.h"
-#include "sched/engine.h"
-#include "sched/engine_groups.h"
+#include "sched/engine_config.h"
 #include "sched/policy/policy.h"
 
 namespace twin {

@@ -9,7 +9,7 @@
 namespace twin::run {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kTooFew = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kBatchOfMser = 5;
 constexpr std::size_t kBatchesOfMserMin = 10;
 constexpr std::size_t kBatches = 16;
@@ -72,7 +72,7 @@ std::vector<double> AveragedSeries(std::span<const std::vector<double>> replicat
 }
 
 Interval MeanByBatches(std::span<const double> series, double level) {
-  if (series.size() < kBatches) return {kNone, kNone, kNone, 0};
+  if (series.size() < kBatches) return {kTooFew, kTooFew, kTooFew, 0};
   const std::vector<double> means = BatchMeansOf(series, series.size() / kBatches, kBatches);
   constexpr double kCount = kBatches;
   const double mean = Mean(means);

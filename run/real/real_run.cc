@@ -18,6 +18,7 @@
 #include "run/available_memory.h"
 #include "run/config_warnings.h"
 #include "run/machine_load.h"
+#include "run/make_engines.h"
 #include "run/output_size.h"
 #include "run/part_totals.h"
 #include "run/provenance.h"

@@ -24,6 +24,7 @@
 #include "run/config_warnings.h"
 #include "run/deployed_groups.h"
 #include "run/files/record_file.h"
+#include "run/make_engines.h"
 #include "run/record/recording_world.h"
 #include "run/record/request_tracker.h"
 #include "run/record/run_measurements.h"

@@ -12,6 +12,7 @@
 
 #include "core/input_error.h"
 #include "run/files/record_file.h"
+#include "run/make_engines.h"
 #include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"
 #include "run/record/run_listener.h"
@@ -19,6 +20,7 @@
 #include "run/simulation.h"
 #include "sched/policy/vllm_v1.h"
 #include "sched/serve.h"
+#include "sim/world/sim_world.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::run {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "run/make_engines.h"
 #include "run/record/plan_digest.h"
 #include "run/record/recording_world.h"
 #include "run/run_metrics.h"
