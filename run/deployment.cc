@@ -23,8 +23,7 @@
 #include "run/draft_model_spec.h"
 #include "run/own_policy.h"
 #include "sched/engine.h"
-#include "sched/policy/sglang_config.h"
-#include "sched/policy/trtllm.h"
+#include "sched/policy/system_of_policy.h"
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/devices/boundary_profile.h"
@@ -59,18 +58,6 @@ void RequireWindowPool(const SystemConfig& system, const PolicyTraits& traits,
       fmt::format("needs a window pool, which {} has not got; allowed: with memory.rule {} and a "
                   "model that has layers with windows and layers that keep all tokens",
                   system.model_spec.name, traits.memory_rule));
-}
-
-// TensorRT-LLM's window is that of the layers: attention of another one would take another time.
-void RequireWindowOfLayers(const SystemConfig& system, const PolicyConfig& policy) {
-  const auto* const trtllm = policy.If<TrtllmConfig>();
-  if (trtllm == nullptr || trtllm->max_attention_window == 0) return;
-  const std::int32_t window = sim::WindowBesideAllTokens(system.model_spec);
-  if (window == 0 || trtllm->max_attention_window == window) return;
-  throw InputError(
-      InputError::Kind::kUsage, "policy.trtllm.max_attention_window",
-      fmt::format("is {}, but the layers of {} have windows of {}; allowed: {} or 0",
-                  trtllm->max_attention_window, system.model_spec.name, window, window));
 }
 
 void RequirePools(const SystemConfig& system, const PolicyTraits& traits) {
@@ -217,22 +204,63 @@ void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deploy
   deployment.cost = std::make_shared<sim::DraftCost>(deployment.cost, std::move(proposer));
 }
 
-// SGLang keeps the states of a request in slots, and runs no more requests than have slots. With a
-// tree of prefixes a request counts as three, or as five where steps overlap (SGLang 0.5.23).
-void LimitByStateSlots(const SystemConfig& system, const sim::KvCapacity& capacity,
-                       PolicyConfig& policy) {
-  auto* const sglang = policy.If<SglangConfig>();
-  if (sglang == nullptr || capacity.rule != sim::MemoryRule::kSglang) return;
+// Requests whose states the memory holds by SGLang's rule, if layers have states.
+std::optional<std::int64_t> StateSlots(const SystemConfig& system,
+                                       const sim::KvCapacity& capacity) {
+  if (capacity.rule != sim::MemoryRule::kSglang) return std::nullopt;
   const bool has_states = std::ranges::any_of(
       OrderedLayers(system.model_spec),
       [](const LayerGroup& group) { return group.layer.recurrent.has_value(); });
-  if (!has_states || capacity.sequence_bytes == 0 || system.memory.blocks_override) return;
-  const std::int32_t slots_of_request = !sglang->radix_cache ? 1 : sglang->overlap ? 5 : 3;
-  const std::int64_t slots = capacity.sequences_bytes / capacity.sequence_bytes;
-  const std::int64_t most = std::max<std::int64_t>(1, slots / slots_of_request);
-  if (most < sglang->max_running_requests) {
-    sglang->max_running_requests = static_cast<std::int32_t>(most);
+  if (!has_states || capacity.sequence_bytes == 0 || system.memory.blocks_override) {
+    return std::nullopt;
   }
+  return capacity.sequences_bytes / capacity.sequence_bytes;
+}
+
+SystemOfPolicy SystemOf(const Deployment& deployment) {
+  const SystemConfig& system = deployment.config.system;
+  return {.model = system.model_spec.name,
+          .window = sim::WindowBesideAllTokens(system.model_spec),
+          .state_slots = StateSlots(system, deployment.capacity)};
+}
+
+// Memory, policy and traits ask each other, in this order:
+// 1. The model's positions and windows set the limits that the policy leaves open.
+// 2. The traits of this policy bound the longest request.
+// 3. The memory is planned, with a draft model (`draft` may be null).
+// 4. What the memory holds limits the policy.
+// 5. The traits are those of the limited policy, or those of `guest`, which decides in its place.
+// Returns the traits by which steps are priced: the policy's, but for whether the guest overlaps.
+PolicyTraits ResolvePolicy(const ModelSpec* draft, std::shared_ptr<const OwnPolicy> guest,
+                           Deployment& deployment) {
+  ExperimentConfig& config = deployment.config;
+  const SystemConfig& system = config.system;
+  ResolveContext(config.policy, system.model_spec.max_position);
+  ResolveWindow(config.policy, sim::WindowBesideAllTokens(system.model_spec));
+  deployment.context_tokens_max = ContextTokensMax(config);
+  deployment.capacity = PlanCapacity(system, draft);
+  LimitBySystem(config.policy, SystemOf(deployment));
+  PolicyTraits priced = TraitsOf(config);
+  deployment.traits = priced;
+  if (guest != nullptr) {
+    config.own_policy = std::move(guest);
+    deployment.traits = TraitsOf(config);
+    priced.overlaps_own_steps = deployment.traits.overlaps_own_steps;
+  }
+  return priced;
+}
+
+// Rules by traits hold for policies of callers, too; RequireSystem() asks those of the registry.
+void RequireFittingSystem(const Deployment& deployment) {
+  const SystemConfig& system = deployment.config.system;
+  RequirePools(system, deployment.traits);
+  RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
+  RefuseSeveralInstances(deployment.traits);
+  RequireWindowPool(system, deployment.traits, deployment.capacity);
+  RequireSystem(deployment.config.policy, SystemOf(deployment));
+  RefuseTransfersOfKvGroups(system, deployment.capacity);
+  RequireRoutable(system, deployment.traits);
+  RequireCountableBlocks(system, deployment.capacity);
 }
 
 // Resolves an experiment without replica groups. `guest`, if not null, decides.
@@ -240,29 +268,11 @@ Deployment ResolveEqualReplicas(const ExperimentConfig& config, CostCache& cache
                                 std::shared_ptr<const OwnPolicy> guest = nullptr) {
   Deployment deployment;
   deployment.config = config;
-  ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
-  ResolveWindow(deployment.config.policy, sim::WindowBesideAllTokens(config.system.model_spec));
-  deployment.traits = TraitsOf(deployment.config);
-  deployment.context_tokens_max = ContextTokensMax(deployment.config);
   const SystemConfig& system = config.system;
   const std::optional<ModelSpec> draft = DraftShapeOf(config);
-  deployment.capacity = PlanCapacity(system, draft ? &*draft : nullptr);
-  LimitByStateSlots(system, deployment.capacity, deployment.config.policy);
-  deployment.traits = TraitsOf(deployment.config);
-  PolicyTraits priced = deployment.traits;
-  if (guest != nullptr) {
-    deployment.config.own_policy = std::move(guest);
-    deployment.traits = TraitsOf(deployment.config);
-    priced.overlaps_own_steps = deployment.traits.overlaps_own_steps;
-  }
-  RequirePools(system, deployment.traits);
-  RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
-  RefuseSeveralInstances(deployment.traits);
-  RequireWindowPool(system, deployment.traits, deployment.capacity);
-  RequireWindowOfLayers(system, deployment.config.policy);
-  RefuseTransfersOfKvGroups(system, deployment.capacity);
-  RequireRoutable(system, deployment.traits);
-  RequireCountableBlocks(system, deployment.capacity);
+  const PolicyTraits priced =
+      ResolvePolicy(draft ? &*draft : nullptr, std::move(guest), deployment);
+  RequireFittingSystem(deployment);
   deployment.engine = EngineConfigOf(deployment);
   if (deployment.capacity.groups) {
     ValidateKvGroups(*deployment.capacity.groups, deployment.traits,

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "sched/policy/field_check.h"
+#include "sched/policy/system_of_policy.h"
 
 namespace twin {
 namespace {
@@ -79,6 +80,18 @@ void ResolveContext(PolicyConfig& config, std::int32_t model_tokens) {
 void ResolveWindow(PolicyConfig& config, std::int32_t model_window) {
   VisitPolicy(config, [model_window](auto& c) {
     if constexpr (requires { c.ResolveWindow(model_window); }) c.ResolveWindow(model_window);
+  });
+}
+
+void LimitBySystem(PolicyConfig& config, const SystemOfPolicy& system) {
+  VisitPolicy(config, [&system](auto& c) {
+    if constexpr (requires { c.LimitBySystem(system); }) c.LimitBySystem(system);
+  });
+}
+
+void RequireSystem(const PolicyConfig& config, const SystemOfPolicy& system) {
+  VisitPolicy(config, [&system](const auto& c) {
+    if constexpr (requires { c.RequireSystem(system); }) c.RequireSystem(system);
   });
 }
 

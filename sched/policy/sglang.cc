@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "sched/cache/radix_cache.h"
 #include "sched/policy/field_check.h"
+#include "sched/policy/system_of_policy.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -48,6 +49,15 @@ void SglangConfig::Validate() const {
 
 void SglangConfig::ResolveWindow(std::int32_t model_window) {
   if (hybrid_swa_memory && window == 0) window = model_window;
+}
+
+// With a tree of prefixes a request counts as three slots, or as five where steps overlap (SGLang
+// 0.5.23).
+void SglangConfig::LimitBySystem(const SystemOfPolicy& system) {
+  if (!system.state_slots) return;
+  const std::int32_t slots_of_request = !radix_cache ? 1 : overlap ? 5 : 3;
+  const std::int64_t most = std::max<std::int64_t>(1, *system.state_slots / slots_of_request);
+  if (most < max_running_requests) max_running_requests = static_cast<std::int32_t>(most);
 }
 
 void SglangConfig::ValidateOrder() const {

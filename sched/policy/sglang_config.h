@@ -13,6 +13,8 @@
 
 namespace twin {
 
+struct SystemOfPolicy;
+
 // Names are SGLang's (server arguments and environment variables, without SGLANG_), except for
 // switches that SGLang negates: radix_cache, overlap, priority_preemption.
 struct SglangConfig {
@@ -75,6 +77,8 @@ struct SglangConfig {
 
   // Takes the window of the model's layers, unless one is given; 0 = they do not differ in it.
   void ResolveWindow(std::int32_t model_window);
+  // States of requests lie in slots, and no more requests run than have slots.
+  void LimitBySystem(const SystemOfPolicy& system);
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "sched/policy/field_check.h"
 #include "sched/policy/length_limit.h"
+#include "sched/policy/system_of_policy.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -31,6 +32,14 @@ void TrtllmConfig::Validate() const {
     RequireField(chunk_unit_size <= max_num_tokens, "trtllm.chunk_unit_size", chunk_unit_size,
                  AtMostField("max_num_tokens", max_num_tokens));
   }
+}
+
+void TrtllmConfig::RequireSystem(const SystemOfPolicy& system) const {
+  if (max_attention_window == 0 || system.window == 0) return;
+  RequireField(max_attention_window == system.window, "trtllm.max_attention_window",
+               max_attention_window,
+               fmt::format("but the layers of {} have windows of {}; allowed: {} or 0",
+                           system.model, system.window, system.window));
 }
 
 PolicyTraits TrtllmConfig::Traits() const {

@@ -58,6 +58,8 @@
 
 namespace twin {
 
+struct SystemOfPolicy;
+
 struct TrtllmConfig {
   static constexpr const char* kName = "trtllm";
 
@@ -82,6 +84,8 @@ struct TrtllmConfig {
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
+  // The window must be that of the layers: attention of another one would take another time.
+  void RequireSystem(const SystemOfPolicy& system) const;
   static std::span<const CaseName> CaseNames();
   bool operator==(const TrtllmConfig&) const = default;
 };
