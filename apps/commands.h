@@ -12,7 +12,8 @@ namespace twin::apps {
 struct FitStepsArguments;
 
 struct CommandContext {
-  std::vector<std::string> command_line;  // as given
+  std::vector<std::string> command_line;      // as given
+  std::vector<std::string> missing_commands;  // those that this build leaves out
   int exit_code = 0;
 };
 

@@ -18,8 +18,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/built_parts.h"
 #include "apps/commands.h"
 #include "apps/fit_steps_command.h"
+#include "apps/missing_command.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "core/printable.h"
@@ -123,33 +125,44 @@ void RequireWrittenStdout() {
   throw InputError(InputError::Kind::kData, "stdout", "cannot be written" + reason);
 }
 
+// `fit` lies beside `profile`; its part for recorded steps belongs to `predict`.
+void AddFit(CommandParser parser, CommandContext& context) {
+  if constexpr (kHasExec) AddFitCommand(parser, context, FitSteps);
+}
+
 struct Verb {
   std::string_view name;
+  const char* needs;  // the build option; null: every build has the command
+  // Null in a build without that option. The choice is a constant, so that the linker needs no
+  // function of a part that is left out.
   void (*add)(CommandParser parser, CommandContext& context);
 };
+constexpr const char* kAlways = nullptr;
+constexpr const char* kStudies = "TWIN_STUDIES";
+constexpr const char* kExec = "TWIN_EXEC";
+constexpr const char* kServing = "TWIN_SERVING";
 constexpr Verb kVerbs[] = {
-    {"run", AddRunCommand},
-    {"resolve", AddResolveCommand},
-    {"sweep", AddSweepCommand},
-    {"capacity", AddCapacityCommand},
-    {"bounds", AddBoundsCommand},
-    {"judge", AddJudgeCommand},
-    {"recommend", AddRecommendCommand},
-    {"validate", AddValidateCommand},
-    {"replay", AddReplayCommand},
-    {"serve", AddServeCommand},
-    {"schedule", AddScheduleCommand},
-    {"generate", AddGenerateCommand},
-    {"bench", AddBenchCommand},
-    {"profile", AddProfileCommand},
-    {"fit", [](CommandParser parser,
-               CommandContext& context) { AddFitCommand(parser, context, FitSteps); }},
-    {"import", AddImportCommand},
-    {"predict", AddPredictCommand},
-    {"compare", AddCompareCommand},
-    {"report", AddReportCommand},
-    {"trace", AddTraceCommand},
-    {"doctor", AddDoctorCommand},
+    {"run", kAlways, AddRunCommand},
+    {"resolve", kAlways, AddResolveCommand},
+    {"sweep", kStudies, kHasStudies ? AddSweepCommand : nullptr},
+    {"capacity", kStudies, kHasStudies ? AddCapacityCommand : nullptr},
+    {"bounds", kStudies, kHasStudies ? AddBoundsCommand : nullptr},
+    {"judge", kStudies, kHasStudies ? AddJudgeCommand : nullptr},
+    {"recommend", kStudies, kHasStudies ? AddRecommendCommand : nullptr},
+    {"validate", kAlways, AddValidateCommand},
+    {"replay", kAlways, AddReplayCommand},
+    {"serve", kServing, kHasServing ? AddServeCommand : nullptr},
+    {"schedule", kStudies, kHasStudies ? AddScheduleCommand : nullptr},
+    {"generate", kExec, kHasExec ? AddGenerateCommand : nullptr},
+    {"bench", kExec, kHasExec ? AddBenchCommand : nullptr},
+    {"profile", kExec, kHasExec ? AddProfileCommand : nullptr},
+    {"fit", kExec, kHasExec ? AddFit : nullptr},
+    {"import", kStudies, kHasStudies ? AddImportCommand : nullptr},
+    {"predict", kStudies, kHasStudies ? AddPredictCommand : nullptr},
+    {"compare", kAlways, AddCompareCommand},
+    {"report", kStudies, kHasStudies ? AddReportCommand : nullptr},
+    {"trace", kAlways, AddTraceCommand},
+    {"doctor", kAlways, AddDoctorCommand},
 };
 
 // The options of all commands take a millisecond to declare: a command that comes first is the only
@@ -161,7 +174,15 @@ void AddCommands(CommandParser parser, CommandContext& context) {
   const bool all = line.empty() || holds("-h") || holds("--help");
   const auto named = all ? std::end(kVerbs) : std::ranges::find(kVerbs, line.front(), &Verb::name);
   for (const Verb& verb : kVerbs) {
-    if (named == std::end(kVerbs) || named == &verb) verb.add(parser, context);
+    if (verb.add == nullptr) context.missing_commands.emplace_back(verb.name);
+  }
+  for (const Verb& verb : kVerbs) {
+    if (named != std::end(kVerbs) && named != &verb) continue;
+    if (verb.add != nullptr) {
+      verb.add(parser, context);
+    } else {
+      AddMissingCommand(parser, std::string(verb.name), verb.needs);
+    }
   }
 }
 

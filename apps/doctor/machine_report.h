@@ -1,4 +1,4 @@
-// Report on this machine: its devices, and how fast they are.
+// Report on this machine: its devices, and how fast they are. In builds with TWIN_EXEC.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,7 @@ namespace twin::apps {
 // InputError (usage) if the device that the options name cannot be used.
 using MachineReport = std::function<void(bool as_json)>;
 
-// Adds the options that name and measure a device. In a build without TWIN_EXEC there are none, and
-// the report is that of the program alone.
+// Adds the options that name and measure a device.
 MachineReport AddMachineReport(CommandParser command);
 
 }  // namespace twin::apps

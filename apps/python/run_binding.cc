@@ -15,9 +15,10 @@
 #include <variant>
 #include <vector>
 
+#include "apps/built_parts.h"
+#include "apps/missing_command.h"
 #include "apps/python/bindings.h"
 #include "apps/python/python_policy.h"
-#include "apps/python/real_run.h"
 #include "apps/python/reporting_control.h"
 #include "apps/python/run_table.h"
 #include "core/input_error.h"
@@ -25,6 +26,7 @@
 #include "run/cost_cache.h"
 #include "run/deployed_groups.h"
 #include "run/files/record_file.h"
+#include "run/real/real_run.h"
 #include "run/record/row_cells.h"
 #include "run/record/series.h"
 #include "run/replay.h"
@@ -82,9 +84,13 @@ void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, run::CostC
 void RunInto(const ExperimentConfig& config, const std::string& out, NativeRun& run,
              run::CostCache& costs, ReportingControl& control) {
   const std::vector<std::string> command_line = {"python", "twinserve.run"};
-  run.outcome = IsReal(config.world)
-                    ? RunReal(config, out, command_line, control)
-                    : run::RunSimulation(config, out, command_line, control, 1, &costs);
+  if (!IsReal(config.world)) {
+    run.outcome = run::RunSimulation(config, out, command_line, control, 1, &costs);
+  } else if constexpr (apps::kHasExec) {
+    run.outcome = run::RunReal(config, out, command_line, control);
+  } else {
+    throw apps::NotBuilt("world.real", "TWIN_EXEC");
+  }
 }
 
 // `directory`: a path, or a function without arguments that makes one for a run that needs a run

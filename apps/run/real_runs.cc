@@ -8,48 +8,52 @@
 #include "run/real/real_run.h"
 
 namespace twin::apps {
+namespace {
 
-struct RealRuns::Processes {
-  exec::MpiRanks ranks;
+class RunsOfRanks final : public RealRuns {
+ public:
+  RunsOfRanks() {
+    if (exec::LaunchedRanks() > 1) processes_ = std::make_unique<exec::MpiRanks>();
+  }
 
+  [[nodiscard]] std::int32_t launched() const override { return exec::LaunchedRanks(); }
+  [[nodiscard]] std::int32_t rank() const override {
+    return processes_ == nullptr ? 0 : processes_->world().rank();
+  }
+
+  [[nodiscard]] bool ReadTogether(const std::function<void()>& read) override {
+    if (processes_ != nullptr) return exec::SucceedTogether(processes_->world(), read);
+    read();
+    return true;
+  }
+
+  [[nodiscard]] bool Follow(const ExperimentConfig& config) override {
+    exec::Communicator& group = GroupFor(config);
+    // Rank 0 alone answers a signal that all processes get: it still needs this process to end the
+    // run.
+    const InterruptGuard guard;
+    return run::FollowReal(config, group);
+  }
+
+  run::RunOutcome Run(const ExperimentConfig& config, const std::filesystem::path& out,
+                      const std::vector<std::string>& command_line,
+                      run::RunControl& control) override {
+    return run::RunReal(config, out, command_line, control,
+                        processes_ == nullptr ? nullptr : &GroupFor(config));
+  }
+
+ private:
   // The group of all processes, with the time-out of the experiment.
   exec::Communicator& GroupFor(const ExperimentConfig& config) {
-    ranks.SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
-    return ranks.world();
+    processes_->SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
+    return processes_->world();
   }
+
+  std::unique_ptr<exec::MpiRanks> processes_;  // null if this one is alone
 };
 
-RealRuns::RealRuns() {
-  if (exec::LaunchedRanks() > 1) processes_ = std::make_unique<Processes>();
-}
+}  // namespace
 
-RealRuns::~RealRuns() = default;
-
-std::int32_t RealRuns::launched() const { return exec::LaunchedRanks(); }
-
-std::int32_t RealRuns::rank() const {
-  return processes_ == nullptr ? 0 : processes_->ranks.world().rank();
-}
-
-bool RealRuns::ReadTogether(const std::function<void()>& read) {
-  if (processes_ != nullptr) return exec::SucceedTogether(processes_->ranks.world(), read);
-  read();
-  return true;
-}
-
-bool RealRuns::Follow(const ExperimentConfig& config) {
-  exec::Communicator& group = processes_->GroupFor(config);
-  // Rank 0 alone answers a signal that all processes get: it still needs this process to end the
-  // run.
-  const InterruptGuard guard;
-  return run::FollowReal(config, group);
-}
-
-run::RunOutcome RealRuns::Run(const ExperimentConfig& config, const std::filesystem::path& out,
-                              const std::vector<std::string>& command_line,
-                              run::RunControl& control) {
-  return run::RunReal(config, out, command_line, control,
-                      processes_ == nullptr ? nullptr : &processes_->GroupFor(config));
-}
+std::unique_ptr<RealRuns> MakeRealRuns() { return std::make_unique<RunsOfRanks>(); }
 
 }  // namespace twin::apps

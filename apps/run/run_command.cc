@@ -5,7 +5,9 @@
 #include <sstream>
 
 #include "apps/asked/asked_experiment.h"
+#include "apps/built_parts.h"
 #include "apps/commands.h"
+#include "apps/missing_command.h"
 #include "apps/options.h"
 #include "apps/run/real_runs.h"
 #include "apps/run/run_answer.h"
@@ -106,25 +108,36 @@ void Print(const RunArguments& arguments, const ExperimentConfig& config, const 
   }
 }
 
-void Run(RunArguments& arguments, CommandContext& context) {
-  RealRuns real_runs;
-  ExperimentConfig config;
-  if (!real_runs.ReadTogether([&] { config = ReadForRanks(arguments, real_runs.launched()); })) {
-    context.exit_code = 1;
-    return;
+// `real_runs`: null in a program that runs no models.
+run::RunOutcome RunIn(const std::string& out, const RunArguments& arguments,
+                      const ExperimentConfig& config, const CommandContext& context,
+                      RealRuns* real_runs, run::RunControl& control) {
+  if (!IsReal(config.world)) {
+    return run::RunSimulation(config, out, context.command_line, control,
+                              arguments.jobs > 0 ? arguments.jobs : run::DefaultJobs());
   }
-  if (real_runs.rank() > 0) {
-    if (!real_runs.Follow(config)) context.exit_code = 1;
-    return;
+  if (real_runs == nullptr) throw NotBuilt("world.real", "TWIN_EXEC");
+  return real_runs->Run(config, out, context.command_line, control);
+}
+
+void Run(RunArguments& arguments, CommandContext& context) {
+  std::unique_ptr<RealRuns> real_runs;
+  if constexpr (kHasExec) real_runs = MakeRealRuns();
+  ExperimentConfig config;
+  if (real_runs == nullptr) {
+    config = ReadForRanks(arguments, 1);
+  } else {
+    const auto read = [&] { config = ReadForRanks(arguments, real_runs->launched()); };
+    if (!real_runs->ReadTogether(read) || (real_runs->rank() > 0 && !real_runs->Follow(config))) {
+      context.exit_code = 1;
+      return;
+    }
+    if (real_runs->rank() > 0) return;
   }
   WriteExperiment(arguments, config);
   CountedReports control;
   const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
-  const bool real = IsReal(config.world);
-  const run::RunOutcome outcome =
-      real ? real_runs.Run(config, out, context.command_line, control)
-           : run::RunSimulation(config, out, context.command_line, control,
-                                arguments.jobs > 0 ? arguments.jobs : run::DefaultJobs());
+  const run::RunOutcome outcome = RunIn(out, arguments, config, context, real_runs.get(), control);
   Print(arguments, config, out, outcome, control);
   if (!arguments.exported.empty()) {
     run::ExportVllmBench(

@@ -1,4 +1,4 @@
-// The part of `validate` that runs models, where this program can.
+// The part of `validate` that runs models, in builds with TWIN_EXEC.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct RealValidation {
 bool RunsAlone();
 
 // Measures, replays and predicts the experiment, writes the folder, and prints the result. Throws
-// InputError; also in a program that runs no models.
+// InputError.
 void ValidateReal(const RealValidation& asked, CommandContext& context);
 
 }  // namespace twin::apps

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/built_parts.h"
 #include "apps/commands.h"
+#include "apps/missing_command.h"
 #include "apps/options.h"
 #include "apps/terminal_control.h"
 #include "apps/validate/measured_command.h"
@@ -56,7 +58,9 @@ void CompareServed(const ValidateArguments& arguments, CommandContext& context) 
 }
 
 void Run(ValidateArguments& arguments, CommandContext& context) {
-  if (!RunsAlone()) return;
+  if constexpr (kHasExec) {
+    if (!RunsAlone()) return;
+  }
   if (!arguments.measured.files.empty()) {
     if (arguments.format == "json") {
       throw InputError(InputError::Kind::kUsage, "validate: --format",
@@ -75,7 +79,11 @@ void Run(ValidateArguments& arguments, CommandContext& context) {
                      "is missing; allowed: without it, --served or --measured");
   }
   arguments.real.json = arguments.format == "json";
-  ValidateReal(arguments.real, context);
+  if constexpr (!kHasExec) {
+    throw NotBuilt("validate: EXPERIMENT, a run of a model", "TWIN_EXEC");
+  } else {
+    ValidateReal(arguments.real, context);
+  }
 }
 
 }  // namespace
