@@ -46,6 +46,18 @@ SUBJECTLESS = re.compile(r"//+ *(Of|What|The same|Those|Others|Whom)\b")
 FORM_OF_MODEL = re.compile(r"\b(?:m|model|shape|spec|model_spec)\.groups\b|\bwindowed_layers\b")
 VAGUE_TYPE = re.compile(r"\b(?:class|struct)\s+(\w*(?:Manager|Helper|Utils?|Data|Info))\b")
 VAGUE_FILES = {"util", "utils", "helper", "helpers", "misc", "common"}
+# A server's or a policy's name in a literal is a question that its own source answers. Words of
+# other tables that read alike:
+NAMED_ELSEWHERE = {
+    "apps/predict/collective_import.cc": "implementations of collectives, in a column of tables",
+    "apps/predict/operation_predictor.cc": "libraries of kernels, in a column of tables",
+    "apps/run/run_command.cc": "a file format of --export",
+    "apps/serve/protocol/parse_openai.cc": "a model's name, as clients of TGI send it",
+    "sim/devices/kv_capacity.cc": "rules of memory",
+    "sim/devices/operations/experts_model.cc": "kernels of experts, in names of tables",
+}
+NAMED_ELSEWHERE_MAX = 6
+LITERAL = re.compile(r"""//[^\n]*|"((?:\\.|[^"\\\n])*)"|(?<!\w)'(?:\\.|[^'\\\n])+'""")
 NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern\s)\b")
 
 
@@ -209,6 +221,30 @@ def headers_beyond_limit(root):
             yield f"{source}: reaches {len(reached)} headers, allowed are {most}: cut an include, or declare"
 
 
+def matches(root, files, pattern):
+    """What `pattern` finds in files of the tree, in lower case."""
+    return {name.lower() for path in root.glob(files) for name in re.findall(pattern, path.read_text(encoding="utf-8"))}
+
+
+def named_elsewhere(root):
+    """Literals outside its folder that are the name of a policy or of a server, with or without a version."""
+    names = matches(root, "sched/policy/*.h", r'kName = "(\w+)"')
+    names |= matches(root, "config/servers/*.cc", r'\.(?:family|title) = "([^"]+)"')
+    name = re.compile(f"(?:{'|'.join(map(re.escape, names))})(?: v?[0-9]\\S*)?", re.IGNORECASE)
+    for path in sorted(path for path in root.rglob("*") if path.suffix in CODE):
+        inner = path.relative_to(root).as_posix()
+        if layer_of(inner) not in LAYERS or inner.startswith(("sched/policy/", "config/servers/")):
+            continue
+        text = re.sub(r'"\s*\n\s*"', "", path.read_text(encoding="utf-8"))  # one literal in two lines
+        found = sorted({literal[1] for literal in LITERAL.finditer(text) if literal[1] and name.fullmatch(literal[1])})
+        if found and inner not in NAMED_ELSEWHERE:
+            yield f"{inner}: '{found[0]}' names a server or policy: ask its source (config/servers, sched/policy)"
+        if not found and inner in NAMED_ELSEWHERE:
+            yield f"{inner}: names no server or policy any more: take it off NAMED_ELSEWHERE"
+    if len(NAMED_ELSEWHERE) > NAMED_ELSEWHERE_MAX:
+        yield f"tests/tidy.py: NAMED_ELSEWHERE has {len(NAMED_ELSEWHERE)} files, allowed are {NAMED_ELSEWHERE_MAX}"
+
+
 def check_tree(root):
     """All complaints about the tree, as file:line: text."""
     found = []
@@ -233,8 +269,8 @@ def check_tree(root):
             if BARE_NOTE.search(line) and path.name != "tidy.py" and not encoded:
                 complaints.append((number, "a note to do something, without its issue"))
         found += [f"{relative}:{number}: {text}" for number, text in complaints]
-    return (found + list(repeated_local_names(root)) + list(repeated_types(root)) +
-            list(headers_beyond_limit(root)))
+    return found + [*repeated_local_names(root), *repeated_types(root), *headers_beyond_limit(root),
+                    *named_elsewhere(root)]
 
 
 def self_test():
@@ -247,6 +283,7 @@ def self_test():
         "run/record/a.cc": ("auto t = std::chrono::steady_clock::now();\n", "record is pure"),
         "apps/study/a.cc": ('#include "apps/report/page.h"\n', "apps/study must not include apps/report"),
         "run/a.cc": ('#include "run/real/a.h"\n', "run must not include run/real"),
+        "config/a.cc": ('#include "run/deployment.h"\n', "config must not include run"),
         "apps/a.cc": ('#include "run/files/record.pb.h"\n', "stay in config"),
         "core/b.h": ("#pragma once\n", "purpose"),
         "core/c.h": ("// The purpose.\n", "lacks #pragma once"),
@@ -269,6 +306,12 @@ def self_test():
         "sched/m.h": (head + "namespace twin {\nclass Twice final {\n};\n}  // namespace twin\n",
                       "'twin::Twice' is also defined in core/m.h"),
         "sched/n.h": (head + "namespace twin::run {\nstruct Twice {\n};\n}  // namespace twin::run\n", None),
+        "sched/policy/p.h": (head + 'constexpr const char* kName = "fast_first";\n', None),
+        "config/servers/s.cc": ('const Server kS = {.family = "swift",\n .title = "Swift-LM"};\n', None),
+        "run/named.cc": ('bool F() { return name == "fast_first"; }\n', "'fast_first' names a server or policy"),
+        "run/version.cc": ('const char* kDefault = "Swift-LM 0.3";\n', "'Swift-LM 0.3' names a server or policy"),
+        "sim/devices/kv_capacity.cc": ('// not "swift"\n', "take it off NAMED_ELSEWHERE"),
+        "run/says.cc": ('// "swift"\nconst char* kText =\n    "allowed: fast_first, "\n    "swift";\n', None),
         "docs/a.md": ("see /wo" + "rk/x\n", "a path of one machine"),
         "core/ok.h": (head + '#include "core/ids.h"\n// TO' + "DO(#12): later, not a rand(om) thing\n"
                       "class A {\n  void F() {\n" + "    G();\n" * 60 + "  }\n};\n", None),

@@ -258,7 +258,7 @@ GivenOption NamedServer(const AskedOptions& asked) {
   GivenOption named{"--server", ""};
   if (const GivenOption* const server = asked.Find(Ask::kServer)) named = *server;
   if (const GivenOption* const version = asked.Find(Ask::kVllmVersion)) {
-    named = {version->name, "vLLM " + version->value};
+    named = {version->name, fmt::format("{} {}", kVllmServer.title, version->value)};
   }
   const GivenOption* const backend = asked.Find(Ask::kBackend);
   if (backend != nullptr && !backend->value.starts_with("openai") && named.value.empty()) {

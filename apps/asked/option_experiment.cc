@@ -194,7 +194,7 @@ void FieldWriter::WriteServer() {
   const GivenOption asked = NamedServer(asked_);
   const bool given = !asked.value.empty();
   const NamedPart named =
-      NameServer(values_.Where(asked.name), given ? asked.value : std::string("vLLM"));
+      NameServer(values_.Where(asked.name), given ? asked.value : std::string(kVllmServer.title));
   server_ = named.name;
   made_.server_note = given ? named.note : "";
   if (!given) made_.open.emplace_back("server");
@@ -214,7 +214,7 @@ void FieldWriter::WriteParallelism() {
     // Ranks of data parallelism of vLLM divide the experts. Those of SGLang are whole copies.
     const bool is_mixture = MostExperts(ReadNamedShape(model_, true)) > 0;
     const bool is_own = copies->name == "--replicas" || copies->name == "--num-instances";
-    const bool shares = FindServer(server_)->server->family == "vllm" && !is_own;
+    const bool shares = FindServer(server_)->server == &kVllmServer && !is_own;
     if (is_mixture && shares && values_.CountOf(*copies) > 1) {
       values_.Refuse(copies->name,
                      "replicas of a mixture of experts share them, which is not simulated; "
@@ -439,7 +439,7 @@ void FieldWriter::WriteServerFlag(const GivenOption& flag) {
   if (setting->row->setting == Setting::kExpertRanks) return WriteExpertRanks(flag);
   const bool is_refused = setting->row->effect == SettingEffect::kRefused;
   if (setting->row->setting == Setting::kSpeculation && is_refused &&
-      listed.server->family == "vllm") {
+      listed.server == &kVllmServer) {
     return WriteSpeculation(flag);
   }
   const SettingMeaning meaning = MeaningOf(*setting, listed.preset->policy, flag.value);

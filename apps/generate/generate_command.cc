@@ -29,6 +29,7 @@
 #include "run/real/rank_model.h"
 #include "run/real/served_model.h"
 #include "run/run_control.h"
+#include "sched/policy/vllm_v1.h"
 
 namespace twin::apps {
 namespace {
@@ -44,7 +45,7 @@ struct GenerateArguments {
   std::optional<DType> dtype;  // unset = the default of the device
   ModelOptions model_options;
   run::ModelDevice device = run::ModelDevice::kCpu;
-  std::string policy = "vllm_v1";
+  std::string policy = VllmV1Config::kName;
   std::string policy_params = "{}";
   bool stops_at_eos = false;
   std::int32_t block_size = 16;

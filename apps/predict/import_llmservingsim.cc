@@ -14,6 +14,7 @@
 #include "apps/predict/import_databases.h"
 #include "apps/predict/layer_attention_import.h"
 #include "apps/predict/memory_bound_fit.h"
+#include "apps/predict/operation_predictor.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
 #include "config/models/model_names.h"
@@ -28,11 +29,12 @@ namespace {
 
 constexpr std::string_view kPrefix = "profile_";
 constexpr std::string_view kDense = "_dense.csv";
-constexpr std::string_view kVersion = "vllm 0.19.0";
 constexpr double kTimeUsMax = 1e9;
 constexpr double kSecondsOfUs = 1e-6;
 constexpr std::int64_t kRanksMax = 64;
 constexpr std::int64_t kTokensMost = 1 << 20;
+
+std::string MeasuredSystem() { return fmt::format("{} 0.19.0", NameOf(sim::KernelLibrary::kVllm)); }
 
 // The profile of one model on one device.
 struct LayerProfile {
@@ -109,7 +111,7 @@ std::string OriginOf(std::string_view what, std::string_view preset,
 void ImportProducts(const LayerProfile& profile, const ModelSpec& model, std::string_view preset,
                     ProfileOutput& out, RunControl& control) {
   GemmRows rows;
-  rows.versions = {std::string(kVersion)};
+  rows.versions = {MeasuredSystem()};
   AddRows(profile.dense, "tokens", model, control, rows);
   if (std::filesystem::exists(profile.per_sequence)) {
     AddRows(profile.per_sequence, "sequences", model, control, rows);
@@ -198,7 +200,8 @@ void ImportCalls(const LayerProfile& profile, const ModelSpec& model, std::strin
   std::string text = fmt::format(
       "# {}\n# {}. Rows, errors (median / p90) of the closed form, and of heads that the table is\n"
       "# made without:\n# {}\n",
-      OriginOf("Attention", preset, profile.attention), kVersion, fmt::join(import.report, "\n# "));
+      OriginOf("Attention", preset, profile.attention), MeasuredSystem(),
+      fmt::join(import.report, "\n# "));
   sim::DeviceProfile device;
   device.attention = std::move(import.profile);
   device.attention.memory_bound = SmallKernelsOf(profile, model, HardwarePreset(preset), control);

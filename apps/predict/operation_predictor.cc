@@ -1,14 +1,26 @@
 #include "apps/predict/operation_predictor.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "sim/devices/operations/attention_model.h"
 #include "sim/devices/operations/gemm_model.h"
 
 namespace twin::run {
 namespace {
+
+using LibraryWords = std::vector<std::pair<std::string_view, sim::KernelLibrary>>;
+
+const LibraryWords& Libraries() {
+  static const LibraryWords words = {{"vllm", sim::KernelLibrary::kVllm},
+                                     {"sglang", sim::KernelLibrary::kSglang},
+                                     {"trtllm", sim::KernelLibrary::kTrtllm}};
+  return words;
+}
 
 class GemmPredictor : public OperationPredictor {
  public:
@@ -109,16 +121,12 @@ class AttentionPredictor : public OperationPredictor {
 
 }  // namespace
 
+sim::KernelLibrary LibraryOf(const CsvTable& row) {
+  return row.Word("backend", Libraries(), sim::KernelLibrary::kVllm);
+}
+
 std::string_view NameOf(sim::KernelLibrary library) {
-  switch (library) {
-    case sim::KernelLibrary::kVllm:
-      return "vllm";
-    case sim::KernelLibrary::kSglang:
-      return "sglang";
-    case sim::KernelLibrary::kTrtllm:
-      return "trtllm";
-  }
-  return "";
+  return std::ranges::find(Libraries(), library, &LibraryWords::value_type::second)->first;
 }
 
 std::string_view NameOf(sim::GemmFormat format) {

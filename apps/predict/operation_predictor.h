@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "core/files/csv.h"
 #include "core/hardware_spec.h"
@@ -26,13 +24,7 @@ class OperationPredictor {
 };
 
 // The library that the column `backend` names; vLLM without it.
-inline sim::KernelLibrary LibraryOf(const CsvTable& row) {
-  static const std::vector<std::pair<std::string_view, sim::KernelLibrary>> words = {
-      {"vllm", sim::KernelLibrary::kVllm},
-      {"sglang", sim::KernelLibrary::kSglang},
-      {"trtllm", sim::KernelLibrary::kTrtllm}};
-  return row.Word("backend", words, sim::KernelLibrary::kVllm);
-}
+sim::KernelLibrary LibraryOf(const CsvTable& row);
 
 // The names that tables of profiles have.
 std::string_view NameOf(sim::KernelLibrary library);

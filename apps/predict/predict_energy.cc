@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "apps/predict/serving_experiment.h"
+#include "config/servers/server.h"
 #include "core/csv.h"
 #include "core/files/compressible_file.h"
 #include "core/input_error.h"
@@ -85,7 +86,7 @@ ServingRow LoadOf(const NamedCells& cells) {
   NamedCells row = {
       {"id", text("id")},
       {"model", LastPart(text("model"))},
-      {"engine", "vllm"},
+      {"engine", std::string(kVllmServer.family)},
       {"device", SheetOf(text("gpu"))},
       {"weights", text("weights")},
       {"isl", std::to_string(AssumedPromptTokens(text("task")))},

@@ -38,7 +38,7 @@ constexpr std::string_view kSettingColumns[] = {"max_batched_tokens", "max_seqs"
 
 const Server& EngineOf(const ServingRow& row) {
   for (const Server* const server : Servers()) {
-    const bool has_kernels = server->family != "tgi";
+    const bool has_kernels = server != &kTgiServer;
     if (has_kernels && EqualsIgnoringCase(server->family, row.Text("engine"))) return *server;
   }
   Refuse("engine",
@@ -131,7 +131,7 @@ LengthRange PromptsOf(const ServingRow& row) {
 // the number of prompts, so that users whose answers end meanwhile begin together in the next one.
 // Measured TPOT of such rows is that of users in step: it does not grow where answers get shorter.
 bool StaysInStep(const ServingRow& row) {
-  return !EqualsIgnoringCase(row.Text("engine"), "vllm") &&
+  return !EqualsIgnoringCase(row.Text("engine"), kVllmServer.family) &&
          MostExperts(ReadNamedShape(row.Text("model"), true)) > 0;
 }
 
@@ -273,7 +273,8 @@ ServingRow RowWithFlags(const ServingRow& row, const Server& engine, std::string
 void SetObservedSlots(const ServingRow& row, ChangeList& list) {
   const std::int64_t users = row.RequiredCount("concurrency");
   const bool unpublished = RangeRatio(row) == 1 && !row.Has("max_seqs") && !row.Has("server");
-  if (!unpublished || users < 2 || !EqualsIgnoringCase(row.Text("engine"), "trtllm")) return;
+  const bool ran = EqualsIgnoringCase(row.Text("engine"), kTrtllmServer.family);
+  if (!unpublished || users < 2 || !ran) return;
   if (!row.Text("version").starts_with("1.0.0rc")) return;
   if (MostExperts(ReadNamedShape(row.Text("model"), true)) > 0) return;
   list.Set("policy.trtllm.max_batch_size", std::to_string(users - 1));

@@ -11,6 +11,7 @@
 #include "apps/python/policy_step.h"
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "sched/policy/vllm_v0.h"
 
 namespace twin::python {
 namespace {
@@ -300,7 +301,8 @@ std::shared_ptr<OwnPolicy> MakeOwnPolicy(nb::object policy, nb::object make, nb:
   traits.swaps_to_host = attributes.Flag("swaps_to_host");
   traits.reads_predictions = attributes.Flag("reads_predictions");
   SetSystemTraits(attributes, traits);
-  if (traits.swaps_to_host) traits.memory_rule = "vllm_v0";  // the rule that has swap space
+  // The rule that has swap space.
+  if (traits.swaps_to_host) traits.memory_rule = VllmV0Config{}.Traits().memory_rule;
   result->make = [shared = SharedObject(std::move(policy)),
                   shared_make = SharedObject(std::move(make)),
                   shared_error = SharedObject(std::move(error)),

@@ -55,7 +55,9 @@ bool RunsPipelines(std::string_view server) {
   return listed && listed->server->runs_pipelines;
 }
 
-bool SeparatesPrefill(std::string_view server) { return FindServerPolicy(server) == "vllm_v1"; }
+bool SeparatesPrefill(std::string_view server) {
+  return FindServerPolicy(server) == VllmV1Config::kName;
+}
 
 void DropForeignSettings(CandidateSettings& choice) {
   ForEachOpenSetting([&choice](Setting setting, auto own, auto /*open*/) {

@@ -14,6 +14,7 @@
 #include "apps/validate/measured_load.h"
 #include "config/servers/server_name.h"
 #include "config/servers/servers.h"
+#include "sched/policy/vllm_v1.h"
 #include "sim/cost/boundary_config.h"
 #include "sim/devices/profile_config.h"
 
@@ -45,7 +46,8 @@ void AddParts(const ExperimentConfig& config, const run::Deployment& deployment,
   if (config.system.memory.blocks_override) {
     add("known KV blocks", {"!system.memory.blocks_override"});
   }
-  if (deployment.traits.name == "vllm_v1" && deployment.traits.steps_in_flight_max > 1) {
+  const bool is_vllm_v1 = deployment.config.policy.If<VllmV1Config>() != nullptr;
+  if (is_vllm_v1 && deployment.traits.steps_in_flight_max > 1) {
     add("asynchronous scheduling", {"policy.vllm_v1.async_scheduling=false"});
   }
   if (config.cost.If<sim::RooflineCostConfig>() == nullptr) {
