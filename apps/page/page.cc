@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/page/figure_svg.h"
 #include "apps/page/plotly.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
@@ -37,6 +38,10 @@ figcaption { font-weight: 600; }
 figure p { font-size: 12px; color: #555; margin: 0; }
 .plot { height: 350px; }
 .scroll, details { margin-bottom: 1em; }
+.drawn { width: 100%; font-size: 11px; }
+.drawn .g { stroke: #ddd; fill: none; }
+.drawn .l { fill: none; stroke-width: 1.4; }
+.drawn .d { fill: none; stroke-linecap: round; }
 .text { background: #f6f6f6; padding: 1em; overflow: auto; max-height: 40em; font-size: 12px; }
 )";
 
@@ -77,8 +82,10 @@ std::string NumberText(double value) {
   return DisplayText(&number);
 }
 
-Page::Page(std::string title)
-    : title_(std::move(title)), body_(fmt::format("<h1>{}</h1>\n", HtmlText(title_))) {}
+Page::Page(std::string title, PageFigures figures)
+    : title_(std::move(title)),
+      kind_(figures),
+      body_(fmt::format("<h1>{}</h1>\n", HtmlText(title_))) {}
 
 void Page::EndFigures() {
   if (std::exchange(in_figures_, false)) body_ += "</div>\n";
@@ -116,6 +123,11 @@ void Page::Table(const PageTable& rows) {
   body_ += "</table></div>\n";
 }
 
+void Page::Text(std::string_view text) {
+  EndFigures();
+  body_ += fmt::format("<pre class=\"text\">{}</pre>\n", HtmlText(text));
+}
+
 void Page::Details(std::string_view summary, std::string_view text) {
   EndFigures();
   body_ += fmt::format("<details><summary>{}</summary><pre class=\"text\">{}</pre></details>\n",
@@ -125,17 +137,21 @@ void Page::Details(std::string_view summary, std::string_view text) {
 void Page::Add(const Figure& figure) {
   if (figure.empty()) return;
   if (!std::exchange(in_figures_, true)) body_ += "<div class=\"figures\">\n";
+  const bool is_static = kind_ == PageFigures::kStatic;
   body_ += fmt::format(
-      "<figure><figcaption>{}</figcaption><div class=\"plot\" id=\"figure-{}\"></div>{}</figure>\n",
-      HtmlText(figure.title()), figure_count_++,
+      "<figure><figcaption>{}</figcaption>{}{}</figure>\n", HtmlText(figure.title()),
+      is_static ? FigureSvg(figure)
+                : fmt::format("<div class=\"plot\" id=\"figure-{}\"></div>", figure_count_++),
       figure.note().empty() ? "" : fmt::format("<p>{}</p>", HtmlText(figure.note())));
+  if (is_static) return;
   if (!figures_.empty()) figures_ += ",";
   figures_ += ScriptText(figure.ToJson());
 }
 
 std::string Page::Html() const {
   const std::string_view script = PlotlyScript();
-  if (script.empty()) {
+  const bool is_static = kind_ == PageFigures::kStatic;
+  if (!is_static && script.empty()) {
     throw InputError(InputError::Kind::kUsage, "report",
                      "this program was built without Plotly, which draws the figures; run "
                      "tools/fetch_plotly, configure and build again");
@@ -145,6 +161,7 @@ std::string Page::Html() const {
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
       "<style>{}</style>\n</head><body>\n{}{}",
       HtmlText(title_), kStyle, body_, in_figures_ ? "</div>\n" : "");
+  if (is_static) return page + "</body></html>\n";
   page += "<script type=\"application/json\" id=\"figures\">";
   page += fmt::format("[{}]", figures_);
   page += "</script>\n<script>";

@@ -1,124 +1,124 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
-#include "apps/validate/svg_chart.h"
+#include "apps/page/curves.h"
+#include "apps/page/figure.h"
+#include "apps/page/page.h"
 #include "apps/validate/validation_report.h"
-#include "run/html_text.h"
 
 namespace twin::run {
 namespace {
 
-constexpr const char* kMeasured = "#1f77b4";
-constexpr const char* kPredicted = "#d62728";
-constexpr const char* kKinds[] = {"#ff7f0e", "#1f77b4", "#2ca02c"};  // of kStepKinds
+// Looks of lines (figure.h): repeats have the colour of the first run.
+constexpr std::size_t kMeasured = 0;
+constexpr std::size_t kPredicted = 1;
+constexpr std::size_t kEqual = 7;
+constexpr std::size_t kMeasuredAgain = 8;
 
-constexpr const char* kHead = R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<style>
-body { font: 14px sans-serif; max-width: 960px; margin: 2em auto; color: #222; }
-svg { font: 11px sans-serif; background: #fff; }
-svg .g { stroke: #ddd; fill: none; }
-svg .l { fill: none; stroke-width: 1.4; }
-svg .d { stroke-width: 3; stroke-linecap: round; stroke-opacity: 0.5; fill: none; }
-svg .t { font-weight: bold; font-size: 13px; }
-pre { background: #f5f5f5; padding: 1em; overflow-x: auto; }
-</style>
-)";
+constexpr const char* kRaises = "#D55E00";
+constexpr const char* kLowers = "#0072B2";
 
-Chart StepScatter(const Validation& validation) {
-  Chart chart{.title = "Device times of steps, recorded compositions",
-              .x_label = "measured, ms",
-              .y_label = "predicted, ms",
-              .log_x = true,
-              .log_y = true,
-              .diagonal = true,
-              .series = {}};
-  for (std::size_t kind = 0; kind < std::size(kStepKinds); ++kind) {
-    ChartSeries series{kStepKinds[kind], kKinds[kind], ChartSeries::Mark::kPoints, false, {}};
-    for (const StepPoint& point : validation.points) {
-      if (point.kind == kind) series.points.emplace_back(point.measured_ms, point.predicted_ms);
-    }
-    if (!series.points.empty()) chart.series.push_back(std::move(series));
-  }
-  return chart;
+FigureLine Named(std::string name) {
+  return {.name = std::move(name), .x = {}, .y = {}, .low = {}, .high = {}, .hollow = {}};
 }
 
-ChartSeries Distribution(std::vector<double> values, const char* label, const char* colour,
-                         bool dashed) {
-  std::sort(values.begin(), values.end());
-  ChartSeries series{label, colour, ChartSeries::Mark::kSteps, dashed, {}};
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    series.points.emplace_back(values[i],
-                               static_cast<double>(i + 1) / static_cast<double>(values.size()));
+Figure StepScatter(const Validation& validation) {
+  Figure figure("Device times of steps, recorded compositions", {"measured, ms", true, false, ""},
+                {"predicted, ms", true, false, ""});
+  double least = std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (std::size_t kind = 0; kind < std::size(kStepKinds); ++kind) {
+    FigureLine line = Named(kStepKinds[kind]);
+    for (const StepPoint& point : validation.points) {
+      if (point.kind != kind) continue;
+      line.x.push_back(point.measured_ms);
+      line.y.push_back(point.predicted_ms);
+      for (const double ms : {point.measured_ms, point.predicted_ms}) {
+        if (ms > 0) least = std::min(least, ms);
+        most = std::max(most, ms);
+      }
+    }
+    if (!line.x.empty()) figure.AddPoints(line, kind);
   }
-  return series;
+  if (least <= most) figure.AddLine({"equal", {least, most}, {least, most}, {}, {}, {}}, kEqual);
+  return figure;
 }
 
 template <class Values>
-Chart Distributions(const Validation& validation, const char* title, Values values) {
-  Chart chart{.title = title, .x_label = "ms", .y_label = "share of requests", .series = {}};
+Figure Distributions(const Validation& validation, const char* title, Values values) {
+  Figure figure(title, {"ms", false, true, ""}, {"share of requests", false, true, ""});
   for (std::size_t i = 0; i < validation.measured.size(); ++i) {
-    chart.series.push_back(Distribution(values(validation.measured[i]),
-                                        i == 0 ? "measured" : "measured again", kMeasured, i > 0));
+    const char* const name = i == 0 ? "measured" : i == 1 ? "measured again" : "";
+    figure.AddSteps(Distribution(name, values(validation.measured[i])),
+                    i == 0 ? kMeasured : kMeasuredAgain);
   }
-  chart.series.push_back(
-      Distribution(values(validation.predicted), "predicted", kPredicted, false));
-  return chart;
+  figure.AddSteps(Distribution("predicted", values(validation.predicted)), kPredicted);
+  return figure;
 }
 
 template <class Value>
-Chart OverTime(const Validation& validation, const char* title, const char* unit, Value value) {
-  Chart chart{.title = title, .x_label = "time, s", .y_label = unit, .series = {}};
-  const auto add = [&](const RunCurves& curves, const char* label, const char* colour) {
-    ChartSeries series{label, colour, ChartSeries::Mark::kSteps, false, {}};
+Figure OverTime(const Validation& validation, const char* title, const char* unit, Value value) {
+  Figure figure(title, {"time, s", false, true, ""}, {unit, false, true, ""});
+  const auto add = [&](const RunCurves& curves, const char* name, std::size_t look) {
+    FigureLine line = Named(name);
     for (const RunCurves::LoadPoint& point : curves.load()) {
-      series.points.emplace_back(point.seconds, value(point.load));
+      line.x.push_back(point.seconds);
+      line.y.push_back(value(point.load));
     }
-    chart.series.push_back(std::move(series));
+    figure.AddSteps(line, look);
   };
   add(validation.measured.front(), "measured", kMeasured);
   add(validation.predicted, "predicted", kPredicted);
-  return chart;
+  return figure;
 }
 
-std::string Causes(const Validation& validation, const char* name) {
-  for (const MetricComparison& metric : validation.metrics) {
-    if (metric.name != name) continue;
-    std::vector<Bar> bars;
-    for (const Contribution& part : metric.attribution) bars.push_back({part.cause, part.amount});
-    bars.push_back({"together", metric.predicted - metric.measured});
-    return SvgBars("Error of " + metric.name + " by cause", "ms", bars);
-  }
-  return "";
+Figure Causes(const MetricComparison& metric) {
+  Figure figure(fmt::format("Error of {} by cause", metric.name), {"ms", false, false, ""},
+                {"", false, false, ""});
+  std::vector<std::string> labels;
+  std::vector<double> raising;
+  std::vector<double> lowering;
+  const auto add = [&](const std::string& cause, double amount) {
+    labels.push_back(fmt::format("{} {:+.4g} ms", cause, amount));
+    raising.push_back(std::max(amount, 0.0));
+    lowering.push_back(std::min(amount, 0.0));
+  };
+  for (const Contribution& part : metric.attribution) add(part.cause, part.amount);
+  add("together", metric.predicted - metric.measured);
+  figure.AddBars("raises the prediction", labels, raising, kRaises);
+  figure.AddBars("lowers it", labels, lowering, kLowers);
+  return figure;
 }
 
 }  // namespace
 
 std::string ValidationHtml(const Validation& validation) {
-  std::ostringstream page;
-  page << kHead << "<title>" << HtmlText(validation.name) << "</title></head><body>\n<h1>"
-       << HtmlText(validation.name) << ": predicted and measured</h1>\n<pre>";
+  Page page(fmt::format("{}: predicted and measured", validation.name), PageFigures::kStatic);
   std::ostringstream text;
   WriteValidationText(text, validation);
-  page << HtmlText(text.str()) << "</pre>\n";
-  page << Svg(StepScatter(validation));
-  page << Svg(Distributions(validation, "Time to first token",
-                            [](const RunCurves& curves) { return curves.ttft_ms(); }));
-  page << Svg(Distributions(validation, "Time per output token",
-                            [](const RunCurves& curves) { return curves.tpot_ms(); }));
-  page << Svg(Distributions(validation, "End to end",
-                            [](const RunCurves& curves) { return curves.e2el_ms(); }));
-  page << Svg(OverTime(validation, "Running requests", "requests",
-                       [](const Load& load) { return double{1} * load.running; }));
-  page << Svg(OverTime(validation, "Waiting requests", "requests",
-                       [](const Load& load) { return double{1} * load.waiting; }));
-  page << Svg(OverTime(validation, "KV blocks held or reserved", "blocks",
-                       [](const Load& load) { return double{1} * load.used_blocks; }));
-  for (const char* name : {"mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
-    page << Causes(validation, name);
+  page.Text(text.str());
+  page.Add(StepScatter(validation));
+  page.Add(Distributions(validation, "Time to first token",
+                         [](const RunCurves& curves) { return curves.ttft_ms(); }));
+  page.Add(Distributions(validation, "Time per output token",
+                         [](const RunCurves& curves) { return curves.tpot_ms(); }));
+  page.Add(Distributions(validation, "End to end",
+                         [](const RunCurves& curves) { return curves.e2el_ms(); }));
+  page.Add(OverTime(validation, "Running requests", "requests",
+                    [](const Load& load) { return double{1} * load.running; }));
+  page.Add(OverTime(validation, "Waiting requests", "requests",
+                    [](const Load& load) { return double{1} * load.waiting; }));
+  page.Add(OverTime(validation, "KV blocks held or reserved", "blocks",
+                    [](const Load& load) { return double{1} * load.used_blocks; }));
+  for (const char* const name : {"mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
+    for (const MetricComparison& metric : validation.metrics) {
+      if (metric.name == name) page.Add(Causes(metric));
+    }
   }
-  page << "</body></html>\n";
-  return page.str();
+  return page.Html();
 }
 
 }  // namespace twin::run
