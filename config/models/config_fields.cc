@@ -214,6 +214,52 @@ std::vector<ConfigFields> ConfigFields::Objects(const char* field) const {
   return objects;
 }
 
+const Json& ConfigFields::List(const char* field, std::int32_t layers) const {
+  const Json* const list = Find(field);
+  if (list == nullptr) Refuse(fmt::format("{} is missing, must be a list", field));
+  if (!list->is_array()) {
+    Refuse(fmt::format("{} is {}, must be a list", field, ValueText(*list)));
+  }
+  if (list->size() != static_cast<std::size_t>(layers)) {
+    Refuse(fmt::format("{} has {} items, must have {}, one a layer", field, list->size(), layers));
+  }
+  return *list;
+}
+
+std::vector<std::string> ConfigFields::Names(
+    const char* field, std::int32_t layers, std::initializer_list<std::string_view> allowed) const {
+  std::vector<std::string> names;
+  for (const Json& item : List(field, layers)) {
+    const bool known =
+        item.is_string() && std::ranges::find(allowed, item.get<std::string>()) != allowed.end();
+    if (!known) {
+      Refuse(fmt::format("{}[{}] is {}, must be one of {}", field, names.size(), ValueText(item),
+                         fmt::join(allowed, ", ")));
+    }
+    names.push_back(item.get<std::string>());
+  }
+  return names;
+}
+
+std::vector<std::int32_t> ConfigFields::Numbers(const char* field, std::int32_t layers,
+                                                std::int32_t highest) const {
+  std::vector<std::int32_t> numbers;
+  for (const Json& item : List(field, layers)) {
+    const bool known = item.is_number_integer() && item >= 0 && item <= highest;
+    if (!known) {
+      Refuse(fmt::format("{}[{}] is {}, must be an integer from 0 to {}", field, numbers.size(),
+                         ValueText(item), highest));
+    }
+    numbers.push_back(item.get<std::int32_t>());
+  }
+  return numbers;
+}
+
+std::vector<ConfigFields> ConfigFields::Blocks(const char* field, std::int32_t layers) const {
+  (void)List(field, layers);
+  return Objects(field);
+}
+
 void ConfigFields::RefuseUnknown(std::string_view field, const Json& value) const {
   Refuse(fmt::format(
       "{} is {}, which is not known for this model_type; allowed: leave it out, null or false",

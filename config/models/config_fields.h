@@ -37,14 +37,29 @@ class ConfigFields {
   [[nodiscard]] std::int32_t LayerCount(const char* field) const;
   [[nodiscard]] std::optional<std::int32_t> OptionalSize(const char* field,
                                                          std::int32_t lowest = 1) const;
+  // As OptionalSize(), from 0 on; `absent` without the field.
+  [[nodiscard]] std::int32_t Or(const char* field, std::int32_t absent) const {
+    return OptionalSize(field, 0).value_or(absent);
+  }
   // A finite number above 0.
   [[nodiscard]] double Positive(const char* field) const;
   [[nodiscard]] std::optional<double> OptionalPositive(const char* field) const;
   [[nodiscard]] bool Flag(const char* field, bool absent) const;
   [[nodiscard]] std::optional<std::string> Text(const char* field) const;
+  [[nodiscard]] std::string Text(const char* field, const char* absent) const {
+    return Text(field).value_or(absent);
+  }
   [[nodiscard]] std::optional<ConfigFields> Object(const char* field) const;
   // A list of objects; empty where absent.
   [[nodiscard]] std::vector<ConfigFields> Objects(const char* field) const;
+  // A list of one name, number or object a layer. Refused unless it has `layers` items, all of them
+  // allowed.
+  [[nodiscard]] std::vector<std::string> Names(
+      const char* field, std::int32_t layers,
+      std::initializer_list<std::string_view> allowed) const;
+  [[nodiscard]] std::vector<std::int32_t> Numbers(const char* field, std::int32_t layers,
+                                                  std::int32_t highest) const;
+  [[nodiscard]] std::vector<ConfigFields> Blocks(const char* field, std::int32_t layers) const;
   // Refuses the first field that is not in `known`, unless its value is neutral.
   void RefuseOthers(std::initializer_list<std::string_view> known) const;
   // Refuses the first field that changes the layers of a model and that nobody has asked for,
@@ -64,6 +79,7 @@ class ConfigFields {
  private:
   [[noreturn]] void RefuseField(const char* field, const nlohmann::json& value,
                                 const std::string& allowed) const;
+  [[nodiscard]] const nlohmann::json& List(const char* field, std::int32_t layers) const;
   // nullptr for a field that is neutral or was asked for.
   [[nodiscard]] const nlohmann::json* FindUnasked(const char* field) const;
 

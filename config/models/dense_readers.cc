@@ -24,19 +24,19 @@ struct DenseFamily {
   bool names_period = false;  // sliding_window_pattern may be another period
 };
 
-std::int32_t ReadPeriod(LayeredFields& fields, std::int32_t absent) {
+std::int32_t ReadPeriod(const ConfigFields& fields, std::int32_t absent) {
   const std::int32_t period = fields.Or("sliding_window_pattern", absent);
   if (period == 0) fields.Refuse("sliding_window_pattern is 0, must be positive");
   return period;
 }
 
-ModelSpec ReadEqual(LayeredFields& fields, LayerSpec layer) {
+ModelSpec ReadEqual(const ConfigFields& fields, LayerSpec layer) {
   layer.intermediate = fields.Size("intermediate_size");
   const std::int32_t layers = ReadLayerCount(fields);
   return ReadFrame(fields, std::vector<LayerSpec>(static_cast<std::size_t>(layers), layer));
 }
 
-ModelSpec ReadWindowed(LayeredFields& fields, LayerSpec full, std::int32_t period) {
+ModelSpec ReadWindowed(const ConfigFields& fields, LayerSpec full, std::int32_t period) {
   const std::int32_t layers = ReadLayerCount(fields);
   full.intermediate = fields.Size("intermediate_size");
   const std::int32_t window = ReadWindowSize(fields);
@@ -49,7 +49,7 @@ ModelSpec ReadWindowed(LayeredFields& fields, LayerSpec full, std::int32_t perio
 }
 
 template <DenseFamily kFamily>
-ModelSpec ReadDense(LayeredFields& fields) {
+ModelSpec ReadDense(const ConfigFields& fields) {
   LayerSpec layer = kFamily.has_bias ? ReadBiasedHeads(fields) : ReadPlainHeads(fields);
   layer.qk_norm = kFamily.has_head_norm;
   layer.full_qk_norm = kFamily.has_full_norm;
@@ -59,7 +59,7 @@ ModelSpec ReadDense(LayeredFields& fields) {
                       kFamily.names_period ? ReadPeriod(fields, kFamily.period) : kFamily.period);
 }
 
-ModelSpec ReadExaone4(LayeredFields& fields) {
+ModelSpec ReadExaone4(const ConfigFields& fields) {
   LayerSpec full = ReadPlainHeads(fields);
   full.qk_norm = true;
   std::int32_t period = 4;
@@ -72,21 +72,21 @@ ModelSpec ReadExaone4(LayeredFields& fields) {
   return ReadWindowed(fields, full, period);
 }
 
-ModelSpec ReadSmolLm3(LayeredFields& fields) {
+ModelSpec ReadSmolLm3(const ConfigFields& fields) {
   LayerSpec layer = ReadBiasedHeads(fields);
   if (fields.Flag("use_sliding_window", false)) fields.Refuse("use_sliding_window must be false");
   fields.Know({"no_rope_layers", "layer_types", "sliding_window"});
   return ReadEqual(fields, layer);
 }
 
-ModelSpec ReadSeedOss(LayeredFields& fields) {
+ModelSpec ReadSeedOss(const ConfigFields& fields) {
   LayerSpec layer = ReadPlainHeads(fields);
   layer.qkv_bias = fields.Flag("attention_bias", true);
   layer.output_bias = fields.Flag("attention_out_bias", false);
   return ReadEqual(fields, layer);
 }
 
-ModelSpec ReadGemma4(LayeredFields& fields) {
+ModelSpec ReadGemma4(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec near = ReadBiasedHeads(fields);
   near.qk_norm = true;
@@ -115,7 +115,7 @@ ModelSpec ReadGemma4(LayeredFields& fields) {
 
 // ---- LayerNorm and MLPs without a gate ----
 
-std::int32_t FourTimes(LayeredFields& fields, const char* field) {
+std::int32_t FourTimes(const ConfigFields& fields, const char* field) {
   const std::int32_t size = fields.Size(field);
   if (size > std::numeric_limits<std::int32_t>::max() / 4) {
     fields.Refuse(fmt::format("{} is too large", field));
@@ -124,7 +124,7 @@ std::int32_t FourTimes(LayeredFields& fields, const char* field) {
 }
 
 // A model of equal layers with the widths that are named; `layer` has its biases and norms.
-ModelSpec EqualNormedLayers(LayeredFields& fields, LayerSpec layer, const char* hidden,
+ModelSpec EqualNormedLayers(const ConfigFields& fields, LayerSpec layer, const char* hidden,
                             std::int32_t layers) {
   ModelSpec model;
   model.norm = NormKind::kLayerNorm;
@@ -141,7 +141,7 @@ ModelSpec EqualNormedLayers(LayeredFields& fields, LayerSpec layer, const char* 
 }
 
 // The norm behind the embedding is not counted. ALiBi adds to scores that are computed anyway.
-ModelSpec ReadBloom(LayeredFields& fields) {
+ModelSpec ReadBloom(const ConfigFields& fields) {
   const char* const hidden = fields.Has("n_embed") ? "n_embed" : "hidden_size";
   LayerSpec layer;
   layer.query_heads = fields.Size(fields.Has("n_head") ? "n_head" : "num_attention_heads");
@@ -155,7 +155,7 @@ ModelSpec ReadBloom(LayeredFields& fields) {
 }
 
 // Defaults: the class of transformers 5.24.
-ModelSpec ReadFalcon(LayeredFields& fields) {
+ModelSpec ReadFalcon(const ConfigFields& fields) {
   LayerSpec layer;
   layer.query_heads = fields.Size("num_attention_heads");
   const bool is_new = fields.Flag("new_decoder_architecture", false);
@@ -227,7 +227,7 @@ ConfigFields PartOf(const ConfigFields& block, const char* field) {
   return *part;
 }
 
-ModelSpec ReadNemotronNas(LayeredFields& fields) {
+ModelSpec ReadNemotronNas(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   const std::int32_t hidden = fields.Size("hidden_size");
   LayerSpec heads = ReadPlainHeads(fields);

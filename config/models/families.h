@@ -13,7 +13,6 @@
 namespace twin {
 
 class ConfigFields;
-class LayeredFields;
 
 // Layers that `sliding_window` applies to if the config has no `layer_types`.
 enum class WindowRule : std::uint8_t {
@@ -47,7 +46,7 @@ struct ModelFamily {
   std::string_view model_type;
   ModelConfig (*read)(const ConfigFields&, const ModelFamily&) = nullptr;
   // The shape, in bf16 and without a name.
-  ModelSpec (*read_layers)(LayeredFields&) = nullptr;
+  ModelSpec (*read_layers)(const ConfigFields&) = nullptr;
   std::string_view refused = {};  // the reason, with a way out
   // Reads what the family adds to the computation of its kind. No executor computes a layered
   // family without it.

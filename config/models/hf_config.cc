@@ -48,7 +48,7 @@ ModelConfig ReadPlain(const ConfigFields& config, const ModelFamily& family) {
 }
 
 // MiniMax-M2 names num_mtp_modules, but its weights hold none.
-bool HasMtpModule(LayeredFields& fields) {
+bool HasMtpModule(const ConfigFields& fields) {
   return fields.Or("num_nextn_predict_layers", 0) > 0 || fields.Or("mtp_num_hidden_layers", 0) > 0;
 }
 
@@ -64,10 +64,9 @@ ModelConfig ReadLayered(const ConfigFields& config, const ConfigFields& outer,
                         const ModelFamily& family) {
   ModelConfig model;
   ModelSpec& shape = model.shape;
-  LayeredFields fields(config);
-  shape = family.read_layers(fields);
+  shape = family.read_layers(config);
   config.RefuseUnknownLayers();
-  if (HasMtpModule(fields) && !shape.mtp_layer) {
+  if (HasMtpModule(config) && !shape.mtp_layer) {
     const LayerSpec layer = MtpLayerOf(shape);
     // A last layer without attention and state says nothing of the module.
     if (layer.query_heads > 0 || layer.recurrent) shape.mtp_layer = layer;

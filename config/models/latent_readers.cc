@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-ModelSpec ReadLatentMixture(LayeredFields& fields, bool selection_bias, bool index) {
+ModelSpec ReadLatentMixture(const ConfigFields& fields, bool selection_bias, bool index) {
   const std::int32_t layers = ReadLayerCount(fields);
   LatentSpec latent = ReadLatentShape(fields);
   if (index) {
@@ -47,15 +47,21 @@ ModelSpec ReadLatentMixture(LayeredFields& fields, bool selection_bias, bool ind
   return ReadFrame(fields, list);
 }
 
-ModelSpec ReadDeepSeekV2(LayeredFields& fields) {
+ModelSpec ReadDeepSeekV2(const ConfigFields& fields) {
   return ReadLatentMixture(fields, fields.Text("topk_method", "") == "noaux_tc", false);
 }
-ModelSpec ReadMistral4(LayeredFields& fields) { return ReadLatentMixture(fields, false, false); }
-ModelSpec ReadDeepSeekV3(LayeredFields& fields) { return ReadLatentMixture(fields, true, false); }
-ModelSpec ReadDeepSeekV32(LayeredFields& fields) { return ReadLatentMixture(fields, true, true); }
+ModelSpec ReadMistral4(const ConfigFields& fields) {
+  return ReadLatentMixture(fields, false, false);
+}
+ModelSpec ReadDeepSeekV3(const ConfigFields& fields) {
+  return ReadLatentMixture(fields, true, false);
+}
+ModelSpec ReadDeepSeekV32(const ConfigFields& fields) {
+  return ReadLatentMixture(fields, true, true);
+}
 
 // A published layer is two sublayers and a mixture beside the second one.
-ModelSpec ReadLongCat(LayeredFields& fields) {
+ModelSpec ReadLongCat(const ConfigFields& fields) {
   const std::int32_t layers =
       ReadLayerCount(fields, fields.Has("num_layers") ? "num_layers" : "num_hidden_layers");
   LayerSpec dense = LatentLayer(fields.Size("num_attention_heads"), ReadLatentShape(fields));
@@ -70,10 +76,10 @@ ModelSpec ReadLongCat(LayeredFields& fields) {
   return ReadFrame(fields, list);
 }
 
-ModelSpec ReadKimiLinear(LayeredFields& fields) {
+ModelSpec ReadKimiLinear(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   fields.Know({"linear_attn_config"});
-  const auto linear = fields.config().Object("linear_attn_config");
+  const auto linear = fields.Object("linear_attn_config");
   if (!linear) fields.Refuse("linear_attn_config is missing, must be an object");
   RecurrentSpec delta{.kind = RecurrentKind::kKimiDelta};
   delta.key_heads = delta.value_heads = linear->Size("num_heads");
@@ -110,7 +116,7 @@ ModelSpec ReadKimiLinear(LayeredFields& fields) {
 }
 
 // The last layer of each group has latent attention, the others Kimi Delta Attention.
-std::vector<bool> ReadGroupEnds(LayeredFields& fields, std::int32_t layers) {
+std::vector<bool> ReadGroupEnds(const ConfigFields& fields, std::int32_t layers) {
   std::vector<bool> ends(static_cast<std::size_t>(layers));
   const json* const size = fields.Find("layer_group_size");
   if (fields.Has("layer_types")) {
@@ -127,7 +133,7 @@ std::vector<bool> ReadGroupEnds(LayeredFields& fields, std::int32_t layers) {
 }
 
 // Ling 3. Its predecessors share the type, but have lightning attention.
-ModelSpec ReadBailingHybrid(LayeredFields& fields) {
+ModelSpec ReadBailingHybrid(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   if (!fields.Has("short_conv_kernel_size")) {
     fields.Refuse(

@@ -2,79 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 
 #include <nlohmann/json.hpp>
 
 #include "core/layer_groups.h"
-#include "core/printable.h"
 
 namespace twin {
-namespace {
 
-using nlohmann::json;
-
-}  // namespace
-
-std::int32_t LayeredFields::Or(const char* field, std::int32_t absent) const {
-  return config_.OptionalSize(field, 0).value_or(absent);
-}
-std::string LayeredFields::Text(const char* field, const char* absent) const {
-  return config_.Text(field).value_or(absent);
+std::int32_t ReadLayerCount(const ConfigFields& fields, const char* field) {
+  return fields.LayerCount(field);
 }
 
-const json& LayeredFields::List(const char* field, std::int32_t layers) {
-  const json* const list = Find(field);
-  if (list == nullptr) Refuse(fmt::format("{} is missing, must be a list", field));
-  if (!list->is_array()) {
-    Refuse(fmt::format("{} is {}, must be a list", field, ValueText(*list)));
-  }
-  if (list->size() != static_cast<std::size_t>(layers)) {
-    Refuse(fmt::format("{} has {} items, must have {}, one a layer", field, list->size(), layers));
-  }
-  return *list;
-}
-
-std::vector<std::string> LayeredFields::Names(const char* field, std::int32_t layers,
-                                              std::initializer_list<std::string_view> allowed) {
-  std::vector<std::string> names;
-  for (const json& item : List(field, layers)) {
-    const bool known =
-        item.is_string() && std::ranges::find(allowed, item.get<std::string>()) != allowed.end();
-    if (!known) {
-      Refuse(fmt::format("{}[{}] is {}, must be one of {}", field, names.size(), ValueText(item),
-                         fmt::join(allowed, ", ")));
-    }
-    names.push_back(item.get<std::string>());
-  }
-  return names;
-}
-
-std::vector<std::int32_t> LayeredFields::Numbers(const char* field, std::int32_t layers,
-                                                 std::int32_t highest) {
-  std::vector<std::int32_t> numbers;
-  for (const json& item : List(field, layers)) {
-    const bool known = item.is_number_integer() && item >= 0 && item <= highest;
-    if (!known) {
-      Refuse(fmt::format("{}[{}] is {}, must be an integer from 0 to {}", field, numbers.size(),
-                         ValueText(item), highest));
-    }
-    numbers.push_back(item.get<std::int32_t>());
-  }
-  return numbers;
-}
-
-std::vector<ConfigFields> LayeredFields::Blocks(const char* field, std::int32_t layers) {
-  (void)List(field, layers);
-  return config_.Objects(field);
-}
-
-std::int32_t ReadLayerCount(LayeredFields& fields, const char* field) {
-  return fields.config().LayerCount(field);
-}
-
-ModelSpec ReadFrame(LayeredFields& fields, const std::vector<LayerSpec>& layers,
+ModelSpec ReadFrame(const ConfigFields& fields, const std::vector<LayerSpec>& layers,
                     const char* positions) {
   ModelSpec model;
   model.hidden = fields.Size("hidden_size");
@@ -84,7 +24,7 @@ ModelSpec ReadFrame(LayeredFields& fields, const std::vector<LayerSpec>& layers,
   return model;
 }
 
-LayerSpec ReadPlainHeads(LayeredFields& fields) {
+LayerSpec ReadPlainHeads(const ConfigFields& fields) {
   LayerSpec layer;
   layer.query_heads = fields.Size("num_attention_heads");
   layer.kv_heads = fields.Or("num_key_value_heads", layer.query_heads);
@@ -105,13 +45,13 @@ LayerSpec ReadPlainHeads(LayeredFields& fields) {
   return layer;
 }
 
-LayerSpec ReadBiasedHeads(LayeredFields& fields, bool absent) {
+LayerSpec ReadBiasedHeads(const ConfigFields& fields, bool absent) {
   LayerSpec layer = ReadPlainHeads(fields);
   layer.qkv_bias = layer.output_bias = fields.Flag("attention_bias", absent);
   return layer;
 }
 
-LatentSpec ReadLatentShape(LayeredFields& fields) {
+LatentSpec ReadLatentShape(const ConfigFields& fields) {
   return {.query_rank = fields.Or("q_lora_rank", 0),
           .kv_rank = fields.Size("kv_lora_rank"),
           .nope_dim = fields.Size("qk_nope_head_dim"),
@@ -128,7 +68,7 @@ LayerSpec LatentLayer(std::int32_t heads, const LatentSpec& latent) {
   return layer;
 }
 
-MoeSpec ReadExperts(LayeredFields& fields, const ExpertFields& names) {
+MoeSpec ReadExperts(const ConfigFields& fields, const ExpertFields& names) {
   MoeSpec moe;
   moe.experts = fields.Size(names.experts);
   moe.experts_per_token = fields.Size(names.per_token);
@@ -152,7 +92,7 @@ MoeSpec ReadExperts(LayeredFields& fields, const ExpertFields& names) {
   return moe;
 }
 
-std::vector<bool> ReadSparseLayers(LayeredFields& fields, std::int32_t layers,
+std::vector<bool> ReadSparseLayers(const ConfigFields& fields, std::int32_t layers,
                                    std::int32_t first_dense) {
   std::vector<bool> sparse(static_cast<std::size_t>(layers), true);
   const std::int32_t dense = fields.Or("first_k_dense_replace", first_dense);
@@ -162,7 +102,7 @@ std::vector<bool> ReadSparseLayers(LayeredFields& fields, std::int32_t layers,
     for (std::size_t i = 0; i < sparse.size(); ++i) sparse[i] = names[i] == "sparse";
     return sparse;
   }
-  const json* const frequency = fields.Find("moe_layer_freq");
+  const nlohmann::json* const frequency = fields.Find("moe_layer_freq");
   if (frequency != nullptr && frequency->is_array()) {
     const auto flags = fields.Numbers("moe_layer_freq", layers, 1);
     for (std::size_t i = 0; i < sparse.size(); ++i) sparse[i] = flags[i] == 1;
@@ -175,7 +115,7 @@ std::vector<bool> ReadSparseLayers(LayeredFields& fields, std::int32_t layers,
   return sparse;
 }
 
-LayerSpec WithMlp(LayeredFields& fields, LayerSpec layer, const MoeSpec& moe, bool sparse) {
+LayerSpec WithMlp(const ConfigFields& fields, LayerSpec layer, const MoeSpec& moe, bool sparse) {
   if (sparse) {
     layer.moe = moe;
   } else {
@@ -184,7 +124,7 @@ LayerSpec WithMlp(LayeredFields& fields, LayerSpec layer, const MoeSpec& moe, bo
   return layer;
 }
 
-std::vector<bool> ReadWindowedLayers(LayeredFields& fields, std::int32_t layers,
+std::vector<bool> ReadWindowedLayers(const ConfigFields& fields, std::int32_t layers,
                                      std::int32_t period) {
   std::vector<bool> windowed(static_cast<std::size_t>(layers));
   if (fields.Has("layer_types")) {
@@ -198,7 +138,7 @@ std::vector<bool> ReadWindowedLayers(LayeredFields& fields, std::int32_t layers,
   return windowed;
 }
 
-std::int32_t ReadWindowSize(LayeredFields& fields) {
+std::int32_t ReadWindowSize(const ConfigFields& fields) {
   const std::int32_t window = fields.Or("sliding_window", 0);
   if (window == 0) {
     fields.Refuse(

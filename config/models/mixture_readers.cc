@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-ModelSpec ReadMixtures(LayeredFields& fields, const LayerSpec& heads, const MoeSpec& moe,
+ModelSpec ReadMixtures(const ConfigFields& fields, const LayerSpec& heads, const MoeSpec& moe,
                        std::int32_t layers) {
   std::vector<LayerSpec> list;
   for (const bool sparse : ReadSparseLayers(fields, layers, 0)) {
@@ -29,7 +29,7 @@ ModelSpec ReadMixtures(LayeredFields& fields, const LayerSpec& heads, const MoeS
   return ReadFrame(fields, list);
 }
 
-ModelSpec ReadGlm4(LayeredFields& fields) {
+ModelSpec ReadGlm4(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec heads = ReadPlainHeads(fields);
   heads.qkv_bias = fields.Flag("attention_bias", false);
@@ -39,7 +39,7 @@ ModelSpec ReadGlm4(LayeredFields& fields) {
   return ReadMixtures(fields, heads, moe, layers);
 }
 
-ModelSpec ReadDots(LayeredFields& fields) {
+ModelSpec ReadDots(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec heads = ReadBiasedHeads(fields);
   heads.qk_norm = true;
@@ -48,7 +48,7 @@ ModelSpec ReadDots(LayeredFields& fields) {
   return ReadMixtures(fields, heads, moe, layers);
 }
 
-ModelSpec ReadMiniMaxM2(LayeredFields& fields) {
+ModelSpec ReadMiniMaxM2(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec heads = ReadPlainHeads(fields);
   const std::string norm = fields.Text("qk_norm_type", "per_layer");
@@ -67,7 +67,7 @@ ModelSpec ReadMiniMaxM2(LayeredFields& fields) {
   return ReadMixtures(fields, heads, moe, layers);
 }
 
-ModelSpec ReadHunyuan(LayeredFields& fields) {
+ModelSpec ReadHunyuan(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec heads = ReadBiasedHeads(fields);
   heads.qk_norm = fields.Flag("use_qk_norm", true);
@@ -99,7 +99,7 @@ ModelSpec ReadHunyuan(LayeredFields& fields) {
   return ReadMixtures(fields, heads, moe, layers);
 }
 
-ModelSpec ReadGptOss(LayeredFields& fields) {
+ModelSpec ReadGptOss(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec full = ReadBiasedHeads(fields, true);
   full.sinks = true;
@@ -114,7 +114,7 @@ ModelSpec ReadGptOss(LayeredFields& fields) {
   return ReadFrame(fields, list);
 }
 
-ModelSpec ReadLlama4(LayeredFields& fields) {
+ModelSpec ReadLlama4(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec heads = ReadBiasedHeads(fields);
   fields.Know({"use_qk_norm"});  // a norm without numbers
@@ -148,7 +148,7 @@ ModelSpec ReadLlama4(LayeredFields& fields) {
   return ReadFrame(fields, list);
 }
 
-ModelSpec ReadMimo(LayeredFields& fields) {
+ModelSpec ReadMimo(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec full = ReadPlainHeads(fields);
   full.value_dim = fields.Or("v_head_dim", 0);
@@ -175,7 +175,7 @@ ModelSpec ReadMimo(LayeredFields& fields) {
   return ReadFrame(fields, list);
 }
 
-ModelSpec ReadPhiMoe(LayeredFields& fields) {
+ModelSpec ReadPhiMoe(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec heads = ReadPlainHeads(fields);
   heads.qkv_bias = fields.Flag("attention_bias", false);
@@ -186,7 +186,7 @@ ModelSpec ReadPhiMoe(LayeredFields& fields) {
 }
 
 // The text part of Qwen3-VL, which has the layers of Qwen3.
-ModelSpec ReadQwen3VlMoe(LayeredFields& fields) {
+ModelSpec ReadQwen3VlMoe(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec heads = ReadBiasedHeads(fields);
   heads.qk_norm = true;
@@ -199,13 +199,13 @@ ModelSpec ReadQwen3VlMoe(LayeredFields& fields) {
 
 // Source: the classes of transformers 5.23 and SGLang 0.5.23.
 
-void RequireOff(LayeredFields& fields, const char* field) {
+void RequireOff(const ConfigFields& fields, const char* field) {
   if (fields.Flag(field, false)) fields.Refuse(fmt::format("{} is true, must be false", field));
 }
 
 // The first of the names that the file has, else the first one. Refuses other names with another
 // value.
-const char* NameOf(LayeredFields& fields, std::initializer_list<const char*> names) {
+const char* NameOf(const ConfigFields& fields, std::initializer_list<const char*> names) {
   fields.Know(names);
   const char* found = nullptr;
   for (const char* const name : names) {
@@ -217,7 +217,7 @@ const char* NameOf(LayeredFields& fields, std::initializer_list<const char*> nam
   return found == nullptr ? *names.begin() : found;
 }
 
-ModelSpec ReadErnieMoe(LayeredFields& fields) {
+ModelSpec ReadErnieMoe(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   RequireOff(fields, "use_bias");
   const LayerSpec heads = ReadPlainHeads(fields);
@@ -244,7 +244,7 @@ ModelSpec ReadErnieMoe(LayeredFields& fields) {
 }
 
 // Ling 1 and 2, which share the type bailing_moe.
-ModelSpec ReadBailingMoe(LayeredFields& fields) {
+ModelSpec ReadBailingMoe(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   RequireOff(fields, "use_bias");
   RequireOff(fields, "multi_gate");
@@ -280,25 +280,24 @@ struct BlockSparseLayers {
 
 // Layers by sparse_attention_config, of a file of MiniMax.
 BlockSparseLayers ReadNestedIndex(const ConfigFields& config, std::int32_t layers) {
-  LayeredFields nested(config);
   BlockSparseLayers read;
   read.sparse.resize(static_cast<std::size_t>(layers));
-  if (!nested.Flag("use_sparse_attention", true)) return read;
-  const auto kinds = nested.Numbers("sparse_attention_freq", layers, 1);
-  const bool lists_values = nested.Has("sparse_disable_index_value");
-  const auto without = lists_values ? nested.Numbers("sparse_disable_index_value", layers, 1)
+  if (!config.Flag("use_sparse_attention", true)) return read;
+  const auto kinds = config.Numbers("sparse_attention_freq", layers, 1);
+  const bool lists_values = config.Has("sparse_disable_index_value");
+  const auto without = lists_values ? config.Numbers("sparse_disable_index_value", layers, 1)
                                     : std::vector<std::int32_t>(kinds.size(), 1);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     read.sparse[i] = kinds[i] == 1;
     if (read.sparse[i] && without[i] == 0) {
-      nested.Refuse(fmt::format(
+      config.Refuse(fmt::format(
           "sparse_disable_index_value[{}] is 0, must be 1 in layers with sparse attention", i));
     }
   }
-  read.index = {.heads = nested.Size("sparse_num_index_heads"),
-                .dim = nested.Size("sparse_index_dim"),
-                .block = nested.Size("sparse_block_size"),
-                .blocks = nested.Size("sparse_topk_blocks")};
+  read.index = {.heads = config.Size("sparse_num_index_heads"),
+                .dim = config.Size("sparse_index_dim"),
+                .block = config.Size("sparse_block_size"),
+                .blocks = config.Size("sparse_topk_blocks")};
   config.RefuseOthers({"use_sparse_attention", "sparse_attention_freq",
                        "sparse_disable_index_value", "sparse_num_index_heads", "sparse_index_dim",
                        "sparse_block_size", "sparse_topk_blocks", "sparse_score_type",
@@ -307,7 +306,7 @@ BlockSparseLayers ReadNestedIndex(const ConfigFields& config, std::int32_t layer
 }
 
 // Layers by layer_types, of a file that transformers has written.
-BlockSparseLayers ReadFlatIndex(LayeredFields& fields, std::int32_t layers) {
+BlockSparseLayers ReadFlatIndex(const ConfigFields& fields, std::int32_t layers) {
   BlockSparseLayers read;
   for (const auto& kind :
        fields.Names("layer_types", layers, {"full_attention", "minimax_m3_sparse"})) {
@@ -320,7 +319,7 @@ BlockSparseLayers ReadFlatIndex(LayeredFields& fields, std::int32_t layers) {
   return read;
 }
 
-ModelSpec ReadMiniMaxM3(LayeredFields& fields) {
+ModelSpec ReadMiniMaxM3(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   RequireOff(fields, "attention_output_gate");
   LayerSpec heads = ReadPlainHeads(fields);
@@ -335,7 +334,7 @@ ModelSpec ReadMiniMaxM3(LayeredFields& fields) {
                            .shared_width = "shared_intermediate_size",
                            .selection_bias = fields.Flag("use_routing_bias", true)});
   fields.Know({"sparse_attention_config"});
-  const auto nested = fields.config().Object("sparse_attention_config");
+  const auto nested = fields.Object("sparse_attention_config");
   const BlockSparseLayers blocks =
       nested ? ReadNestedIndex(*nested, layers) : ReadFlatIndex(fields, layers);
   const auto sparse = ReadSparseLayers(fields, layers, 0);
@@ -356,7 +355,7 @@ ModelSpec ReadMiniMaxM3(LayeredFields& fields) {
 // ---- Step ----
 
 // The numbers of a list, or of a text with commas between them.
-std::vector<std::int32_t> ReadEnumeration(LayeredFields& fields, const char* field,
+std::vector<std::int32_t> ReadEnumeration(const ConfigFields& fields, const char* field,
                                           std::int32_t layers) {
   const json& value = *fields.Find(field);
   if (value.is_array()) {
@@ -382,7 +381,7 @@ std::vector<std::int32_t> ReadEnumeration(LayeredFields& fields, const char* fie
 }
 
 // For each of `layers`, some of which may be behind the model's own, whether it has a mixture.
-std::vector<bool> ReadStepMixtures(LayeredFields& fields, std::int32_t layers,
+std::vector<bool> ReadStepMixtures(const ConfigFields& fields, std::int32_t layers,
                                    std::int32_t first_sparse) {
   if (!fields.Has("moe_layers_enum")) return ReadSparseLayers(fields, layers, first_sparse);
   std::vector<bool> sparse(static_cast<std::size_t>(layers));
@@ -392,7 +391,7 @@ std::vector<bool> ReadStepMixtures(LayeredFields& fields, std::int32_t layers,
   return sparse;
 }
 
-MoeSpec ReadStepExperts(LayeredFields& fields, bool selection_bias) {
+MoeSpec ReadStepExperts(const ConfigFields& fields, bool selection_bias) {
   MoeSpec moe = ReadExperts(
       fields, {.experts = NameOf(fields, {"moe_num_experts", "n_routed_experts", "num_experts"}),
                .per_token = NameOf(fields, {"moe_top_k", "num_experts_per_tok"}),
@@ -403,7 +402,7 @@ MoeSpec ReadStepExperts(LayeredFields& fields, bool selection_bias) {
 }
 
 // Step-3: multi-matrix factorised attention.
-ModelSpec ReadStep3(LayeredFields& fields) {
+ModelSpec ReadStep3(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec heads;
   heads.query_heads = fields.Size("num_attention_heads");
@@ -420,11 +419,11 @@ ModelSpec ReadStep3(LayeredFields& fields) {
 }
 
 // The heads of layers with windows, where attention_other_setting names them.
-LayerSpec ReadStepWindowHeads(LayeredFields& fields, LayerSpec near) {
+LayerSpec ReadStepWindowHeads(const ConfigFields& fields, LayerSpec near) {
   near.sliding_window = ReadWindowSize(fields);
   near.query_heads = fields.Or("num_sliding_attention_heads", near.query_heads);
   fields.Know({"attention_other_setting"});
-  const auto other = fields.config().Object("attention_other_setting");
+  const auto other = fields.Object("attention_other_setting");
   if (!other) return near;
   other->RefuseOthers({"attention_type", "num_attention_heads", "num_attention_groups", "head_dim",
                        "true_head_dim"});
@@ -438,7 +437,7 @@ LayerSpec ReadStepWindowHeads(LayeredFields& fields, LayerSpec near) {
 }
 
 // Step-3.5 and Step-3.7. Their lists go on with the layers of the module of multi-token prediction.
-ModelSpec ReadStep35(LayeredFields& fields) {
+ModelSpec ReadStep35(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   const std::int32_t modules =
       fields.Or(NameOf(fields, {"num_nextn_predict_layers", "num_mtp_layers"}), 0);

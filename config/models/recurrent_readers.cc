@@ -14,7 +14,7 @@ namespace twin {
 namespace {
 
 // Bytes of a number of a state in the format that the field names; 0 without the field.
-std::int32_t ReadStateBytes(LayeredFields& fields, const char* field) {
+std::int32_t ReadStateBytes(const ConfigFields& fields, const char* field) {
   const std::string format = fields.Text(field, "");
   if (format.empty()) return 0;
   if (format == "float32") return 4;
@@ -23,7 +23,7 @@ std::int32_t ReadStateBytes(LayeredFields& fields, const char* field) {
       fmt::format("{} is {}, must be float32, bfloat16 or float16", field, Printable(format)));
 }
 
-ModelSpec ReadQwenHybrid(LayeredFields& fields) {
+ModelSpec ReadQwenHybrid(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec full = ReadPlainHeads(fields);
   full.qk_norm = true;
@@ -64,7 +64,7 @@ ModelSpec ReadQwenHybrid(LayeredFields& fields) {
   return ReadFrame(fields, list);
 }
 
-LayerSpec ReadMamba2(LayeredFields& fields, std::array<const char*, 5> names) {
+LayerSpec ReadMamba2(const ConfigFields& fields, std::array<const char*, 5> names) {
   LayerSpec layer;
   layer.recurrent = RecurrentSpec{.kind = RecurrentKind::kMamba2,
                                   .key_heads = fields.Size(names[2]),
@@ -76,7 +76,7 @@ LayerSpec ReadMamba2(LayeredFields& fields, std::array<const char*, 5> names) {
 }
 
 // The kinds of layers_block_type, one a layer, as letters of hybrid_override_pattern.
-std::string ReadBlockTypes(LayeredFields& fields, const char* field, std::int32_t layers) {
+std::string ReadBlockTypes(const ConfigFields& fields, const char* field, std::int32_t layers) {
   std::string letters;
   for (const std::string& kind :
        fields.Names(field, layers, {"mamba", "attention", "moe", "mlp"})) {
@@ -86,7 +86,7 @@ std::string ReadBlockTypes(LayeredFields& fields, const char* field, std::int32_
 }
 
 // One letter a layer. Files with layers_block_type may leave out the number of layers.
-std::string ReadNemotronPattern(LayeredFields& fields) {
+std::string ReadNemotronPattern(const ConfigFields& fields) {
   const std::string pattern = fields.Text("hybrid_override_pattern", "");
   const nlohmann::json* const kinds = fields.Find("layers_block_type");
   if (kinds != nullptr && kinds->is_array() && !fields.Has("num_hidden_layers")) {
@@ -100,7 +100,7 @@ std::string ReadNemotronPattern(LayeredFields& fields) {
 }
 
 // Whether the file has a module of multi-token prediction, of attention and a mixture.
-bool ReadNemotronModule(LayeredFields& fields) {
+bool ReadNemotronModule(const ConfigFields& fields) {
   if (fields.Or("num_nextn_predict_layers", 0) == 0) return false;
   const bool lists = fields.Has("mtp_layers_block_type");
   const std::string letters = lists ? ReadBlockTypes(fields, "mtp_layers_block_type", 2)
@@ -113,14 +113,14 @@ bool ReadNemotronModule(LayeredFields& fields) {
 }
 
 // Older files call the size of a head attention_head_dim.
-LayerSpec ReadNemotronHeads(LayeredFields& fields) {
+LayerSpec ReadNemotronHeads(const ConfigFields& fields) {
   LayerSpec layer = ReadPlainHeads(fields);
   if (!fields.Has("head_dim")) layer.head_dim = fields.Or("attention_head_dim", layer.head_dim);
   layer.qkv_bias = layer.output_bias = fields.Flag("attention_bias", false);
   return layer;
 }
 
-ModelSpec ReadNemotronH(LayeredFields& fields) {
+ModelSpec ReadNemotronH(const ConfigFields& fields) {
   const std::string pattern = ReadNemotronPattern(fields);
   LayerSpec mlp;
   mlp.gated_mlp = false;
@@ -167,7 +167,7 @@ ModelSpec ReadNemotronH(LayeredFields& fields) {
   return model;
 }
 
-ModelSpec ReadGraniteHybrid(LayeredFields& fields) {
+ModelSpec ReadGraniteHybrid(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   const auto kinds = fields.Names("layer_types", layers, {"mamba", "attention"});
   LayerSpec full = ReadBiasedHeads(fields);
@@ -190,7 +190,7 @@ ModelSpec ReadGraniteHybrid(LayeredFields& fields) {
   return ReadFrame(fields, list);
 }
 
-ModelSpec ReadMiniMaxText(LayeredFields& fields) {
+ModelSpec ReadMiniMaxText(const ConfigFields& fields) {
   const std::int32_t layers = ReadLayerCount(fields);
   LayerSpec full = ReadPlainHeads(fields);
   LayerSpec lightning;
