@@ -120,8 +120,8 @@ Messages DefaultMessages() {
   Add<sim::LinkConfig, proto::Link>(messages);
   Add<MixedPoolConfig, proto::MixedPool>(messages);
   Add<DisaggregatedSystem, proto::Disaggregation>(messages);
-  Add<sim::FfnLinkConfig, proto::FfnLink>(messages);
-  Add<sim::FfnConfig, proto::Ffn>(messages);
+  Add<sim::FfnPoolLinkConfig, proto::FfnLink>(messages);
+  Add<sim::FfnPoolConfig, proto::Ffn>(messages);
   AddReplicaGroup(messages);
   Add<SystemConfig, proto::System>(messages);
   Add<ServiceGoal, proto::Slo>(messages);

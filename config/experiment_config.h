@@ -24,7 +24,7 @@
 #include "sched/route/router_config.h"
 #include "sim/cost/boundary_config.h"
 #include "sim/cost/cost_config.h"
-#include "sim/cost/ffn_config.h"
+#include "sim/cost/ffn_pool_config.h"
 #include "sim/cost/roofline_config.h"
 #include "sim/devices/kv_capacity.h"
 #include "sim/world/acceptance.h"
@@ -57,7 +57,7 @@ struct ReplicaGroup {
   sim::MemoryConfig memory;
   PolicyConfig policy;
   sim::CostConfig cost = sim::RooflineCostConfig{};
-  std::optional<sim::FfnConfig> ffn;
+  std::optional<sim::FfnPoolConfig> ffn;
 };
 
 struct SystemConfig {
@@ -76,7 +76,7 @@ struct SystemConfig {
   std::optional<DisaggregatedSystem> disaggregation;
   // Empty if all replicas are equal. Otherwise the settings above are the first group's.
   std::vector<ReplicaGroup> groups;
-  std::optional<sim::FfnConfig> ffn;  // of each replica; its cost is filled in by run::Resolve
+  std::optional<sim::FfnPoolConfig> ffn;  // of each replica; its cost is filled in by run::Resolve
 
   // The devices of one replica.
   [[nodiscard]] std::int32_t devices() const {

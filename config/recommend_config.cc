@@ -60,9 +60,9 @@ void RequireListed(const RecommendConfig& config, const char* setting,
                                            setting, only, only));
 }
 
-void ValidateFfnOffer(const RecommendConfig& config, const OfferedHardwareConfig& hardware) {
+void ValidateFfnPoolOffer(const RecommendConfig& config, const OfferedHardwareConfig& hardware) {
   if (!hardware.ffn) return;
-  const OfferedFfnConfig& ffn = *hardware.ffn;
+  const OfferedFfnPoolConfig& ffn = *hardware.ffn;
   if (ffn.name.empty() && (ffn.devices != 1 || ffn.price_per_hour > 0)) {
     RefuseRequest(config.source,
                   "hardware.ffn: has devices or a price without a name; allowed: with name, or "
@@ -73,7 +73,7 @@ void ValidateFfnOffer(const RecommendConfig& config, const OfferedHardwareConfig
   RequireListed(config, "prefill_replicas", config.settings.prefill_replicas, 0);
 }
 
-void RequireFfnOffer(const RecommendConfig& config) {
+void RequireFfnPoolOffer(const RecommendConfig& config) {
   if (std::ranges::any_of(config.hardware, [](const auto& one) { return one.ffn.has_value(); }))
     return;
   const OpenSettingsConfig& open = config.settings;
@@ -105,9 +105,9 @@ void ValidateRecommendation(const RecommendConfig& config) {
     const bool several_kinds =
         config.hardware.size() > 1 || (hardware.ffn && !hardware.ffn->name.empty());
     RequirePrice(config, "hardware", hardware.name, hardware.price_per_hour, several_kinds);
-    ValidateFfnOffer(config, hardware);
+    ValidateFfnPoolOffer(config, hardware);
   }
-  RequireFfnOffer(config);
+  RequireFfnPoolOffer(config);
   const bool needs_no_bounds =
       config.objective == Objective::kLatency || config.objective == Objective::kEnergy;
   if (config.until.empty() && !config.has_slo && !needs_no_bounds) {

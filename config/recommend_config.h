@@ -17,7 +17,7 @@ struct ServedModelConfig {
 };
 
 // Devices for feed-forward networks. Without a name: some of the devices for attention.
-struct OfferedFfnConfig {
+struct OfferedFfnPoolConfig {
   std::string name;  // data sheet or path
   std::int32_t devices = 1;
   double price_per_hour = 0;  // for one device; 0: not given
@@ -27,7 +27,7 @@ struct OfferedHardwareConfig {
   std::string name;  // data sheet or path
   std::int32_t devices = 1;
   double price_per_hour = 0;  // for one device; 0: not given
-  std::optional<OfferedFfnConfig> ffn = std::nullopt;
+  std::optional<OfferedFfnPoolConfig> ffn = std::nullopt;
 };
 
 // Values by setting; an empty list leaves the choice open.

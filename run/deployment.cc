@@ -18,9 +18,9 @@
 #include "core/input_error.h"
 #include "core/layer_groups.h"
 #include "core/nearest_names.h"
-#include "run/afd_deployment.h"
 #include "run/deployed_groups.h"
 #include "run/draft_model_spec.h"
+#include "run/ffn_pool_deployment.h"
 #include "run/own_policy.h"
 #include "sched/engine.h"
 #include "sched/policy/system_of_policy.h"
@@ -288,7 +288,8 @@ Deployment ResolveEqualReplicas(const ExperimentConfig& config, CostCache& cache
   };
   sim::Resolve(deployment.config.cost, context_of(system.hardware_spec));
   if (system.ffn) {
-    ResolveFfnCost(config.cost, context_of(system.ffn->hardware_spec), deployment.config.system);
+    ResolveFfnPoolCost(config.cost, context_of(system.ffn->hardware_spec),
+                       deployment.config.system);
   }
   const std::optional<sim::BoundaryConfig> boundary =
       ResolveBoundary(deployment.config.cost, deployment.config.system);

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "run/afd_deployment.h"
 #include "run/deployed_groups.h"
+#include "run/ffn_pool_deployment.h"
 #include "run/record/csv_columns.h"
 #include "run/record/energy_meter.h"
 #include "run/record/fairness_meter.h"

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <type_traits>
 
-#include "apps/recommend/ffn_layouts.h"
+#include "apps/recommend/ffn_pool_layouts.h"
 #include "apps/recommend/server_settings.h"
 #include "config/models/model_names.h"
 #include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
-#include "sim/cost/afd_models.h"
+#include "sim/cost/ffn_pool_models.h"
 
 namespace twin::run {
 namespace {
@@ -109,7 +109,7 @@ void AddSplit(const Layout& layout, const std::vector<HardwareSpec>& hardware, s
 void AddFfn(const OfferedHardwareConfig& hardware, const Layout& layout,
             std::vector<std::string>& changes) {
   if (!hardware.ffn) return;
-  const FfnSplit split = layout.ffn.value_or(FfnSplit{});
+  const FfnPoolSplit split = layout.ffn.value_or(FfnPoolSplit{});
   if (!hardware.ffn->name.empty())
     changes.push_back(fmt::format("system.ffn.hardware=\"{}\"", hardware.ffn->name));
   changes.push_back(fmt::format("system.ffn.devices={}", split.devices));
@@ -130,11 +130,11 @@ double PriceOf(const OfferedHardwareConfig& hardware, const Layout& layout) {
 // none can, the largest.
 std::vector<std::int32_t> PoolSizes(const SystemConfig& system, std::int32_t most) {
   std::vector<std::int32_t> sizes;
-  sim::FfnConfig ffn = *system.ffn;
+  sim::FfnPoolConfig ffn = *system.ffn;
   for (ffn.devices = 1; ffn.devices <= most; ++ffn.devices) {
     try {
       sim::ValidateSplit(system.model_spec, {}, ffn);
-      sim::RequireFfnFits(system.model_spec, ffn);
+      sim::RequireFfnPoolFits(system.model_spec, ffn);
       sizes.push_back(ffn.devices);
     } catch (const InputError&) {  // another number may do
     }
@@ -189,10 +189,10 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
   }
   for (const std::string& server : ServersOf()) (void)read(0, 0, server);
   RequireKnownSettings();
-  FindFfnLayouts();
+  FindFfnPoolLayouts();
 }
 
-void CandidateSpace::FindFfnLayouts() {
+void CandidateSpace::FindFfnPoolLayouts() {
   if (std::ranges::none_of(request_.hardware, [](const auto& one) { return one.ffn.has_value(); }))
     return;
   const LongestRequest lengths =
@@ -216,31 +216,31 @@ void CandidateSpace::FindFfnLayouts() {
         }
         base.token_budget = LargestOf(open.token_budget, kMostTokens);
         base.gpu_memory_utilization = LargestOf(open.gpu_memory_utilization, kMostMemory);
-        ffn_layouts_.push_back({model, hardware, type, SearchFfnLayouts(base, lengths, costs)});
+        ffn_layouts_.push_back({model, hardware, type, SearchFfnPoolLayouts(base, lengths, costs)});
       }
     }
   }
-  RequireFfnLayouts();
+  RequireFfnPoolLayouts();
 }
 
 // Refuses a request of which no offer has room.
-void CandidateSpace::RequireFfnLayouts() const {
+void CandidateSpace::RequireFfnPoolLayouts() const {
   const auto has_ffn = [](const OfferedHardwareConfig& one) { return one.ffn.has_value(); };
-  const auto has_none = [](const FfnLayoutsOf& one) { return one.layouts.empty(); };
+  const auto has_none = [](const FfnPoolLayoutsOf& one) { return one.layouts.empty(); };
   if (!std::ranges::all_of(request_.hardware, has_ffn)) return;
   if (!std::ranges::all_of(ffn_layouts_, has_none)) return;
   throw InputError(InputError::Kind::kUsage, request_.source,
                    NoReplicaText(request_.hardware.front()));
 }
 
-std::vector<Layout> CandidateSpace::SearchFfnLayouts(CandidateSettings base,
-                                                     const LongestRequest& lengths,
-                                                     CostCache& costs) const {
+std::vector<Layout> CandidateSpace::SearchFfnPoolLayouts(CandidateSettings base,
+                                                         const LongestRequest& lengths,
+                                                         CostCache& costs) const {
   const OfferedHardwareConfig& offer = request_.hardware[base.hardware];
   const OpenSettingsConfig& open = request_.settings;
   const SystemConfig system = request_.experiment->With(ChangesOf(base), {}).system;
   const bool shares = offer.ffn->name.empty();
-  FfnChoices choices{
+  FfnPoolChoices choices{
       .tensor_parallel = PowersOfTwo(open.tensor_parallel, offer.devices),
       .replicas = {open.replicas.begin(), open.replicas.end()},
       .attention_groups = {open.attention_groups.begin(), open.attention_groups.end()},
@@ -254,12 +254,12 @@ std::vector<Layout> CandidateSpace::SearchFfnLayouts(CandidateSettings base,
     base.layout = layout;
     return Make(base, costs);
   };
-  return FfnLayouts(request_, offer, choices, lengths, make);
+  return FfnPoolLayouts(request_, offer, choices, lengths, make);
 }
 
 std::vector<Layout> CandidateSpace::LayoutsFor(const CandidateSettings& base) const {
   if (!request_.hardware[base.hardware].ffn) return LayoutsOf(base.hardware, base.server);
-  for (const FfnLayoutsOf& one : ffn_layouts_) {
+  for (const FfnPoolLayoutsOf& one : ffn_layouts_) {
     if (one.model == base.model && one.hardware == base.hardware &&
         one.weight_dtype == base.weight_dtype)
       return one.layouts;
@@ -506,7 +506,7 @@ Candidate CandidateSpace::Make(const CandidateSettings& choice, CostCache& costs
 std::vector<Candidate> CandidateSpace::All(CostCache& costs,
                                            std::vector<RejectedSettings>& rejected) const {
   std::vector<Candidate> candidates;
-  for (const FfnLayoutsOf& one : ffn_layouts_) {
+  for (const FfnPoolLayoutsOf& one : ffn_layouts_) {
     if (!one.layouts.empty()) continue;
     rejected.push_back({{.model = one.model,
                          .hardware = one.hardware,
@@ -543,9 +543,10 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request,
       {"tensor_parallel", std::int64_t{choice.layout.parallelism.tensor}},
       {"pipeline_parallel", std::int64_t{choice.layout.parallelism.pipeline}},
       {"replicas", std::int64_t{choice.layout.replicas}}};
-  if (const std::optional<FfnSplit>& ffn = choice.layout.ffn) {
+  if (const std::optional<FfnPoolSplit>& ffn = choice.layout.ffn) {
     const OfferedHardwareConfig& offer = request.hardware[choice.hardware];
-    parameters.emplace_back("ffn_hardware", offer.ffn->name.empty() ? offer.name : offer.ffn->name);
+    parameters.emplace_back("ffn_pool_hardware",
+                            offer.ffn->name.empty() ? offer.name : offer.ffn->name);
     parameters.emplace_back("attention_groups", std::int64_t{ffn->attention_groups});
     parameters.emplace_back("ffn_devices", std::int64_t{ffn->devices});
     parameters.emplace_back("micro_batches", std::int64_t{ffn->micro_batches});

@@ -84,7 +84,7 @@ class CandidateSpace {
 
  private:
   void RequireKnownSettings() const;
-  void RequireFfnLayouts() const;
+  void RequireFfnPoolLayouts() const;
   // Tokens of the longest request that a server takes. nullopt before the models are read.
   [[nodiscard]] std::optional<std::int64_t> ContextTokensOf(std::size_t model) const;
   // Adds `whole` with each number of prefilling replicas that is to be tried.
@@ -95,23 +95,23 @@ class CandidateSpace {
   [[nodiscard]] std::vector<std::string> ChangesOf(const CandidateSettings& choice) const;
 
   // Layouts of one model on hardware with a pool for feed-forward networks.
-  struct FfnLayoutsOf {
+  struct FfnPoolLayoutsOf {
     std::size_t model = 0;
     std::size_t hardware = 0;
     std::optional<DType> weight_dtype;
     std::vector<Layout> layouts;
   };
-  void FindFfnLayouts();
-  [[nodiscard]] std::vector<Layout> SearchFfnLayouts(CandidateSettings base,
-                                                     const LongestRequest& lengths,
-                                                     CostCache& costs) const;
+  void FindFfnPoolLayouts();
+  [[nodiscard]] std::vector<Layout> SearchFfnPoolLayouts(CandidateSettings base,
+                                                         const LongestRequest& lengths,
+                                                         CostCache& costs) const;
 
   const RecommendConfig& request_;
   std::vector<HardwareSpec> hardware_;
   std::vector<std::optional<DType>> model_dtypes_;  // nullopt: parts have formats of their own
   std::vector<std::int32_t> model_tokens_;          // prompt and output that each model allows
   std::optional<LongestRequest> longest_;  // of the load, unless the request names its limit
-  std::vector<FfnLayoutsOf> ffn_layouts_;
+  std::vector<FfnPoolLayoutsOf> ffn_layouts_;
 };
 
 }  // namespace twin::run

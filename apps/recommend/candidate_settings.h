@@ -12,12 +12,12 @@
 namespace twin::run {
 
 // How a replica divides its devices between attention and feed-forward networks (system.ffn).
-struct FfnSplit {
+struct FfnPoolSplit {
   std::int32_t attention_groups = 1;
   std::int32_t devices = 1;  // of the pool
   std::int32_t micro_batches = 1;
 
-  bool operator==(const FfnSplit&) const = default;
+  bool operator==(const FfnPoolSplit&) const = default;
 };
 
 // Engines on the devices of a machine.
@@ -27,7 +27,7 @@ struct Layout {
   // Number of replicas that only prefill; the remaining ones decode. 0: each replica does both.
   std::int32_t prefill_replicas = 0;
 
-  std::optional<FfnSplit> ffn = std::nullopt;
+  std::optional<FfnPoolSplit> ffn = std::nullopt;
 
   // All devices: those of the pools, and all others.
   [[nodiscard]] std::int32_t devices() const { return own_devices() + pool_devices(); }

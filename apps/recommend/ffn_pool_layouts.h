@@ -2,7 +2,7 @@
 //
 // Idea: attention groups, devices of the pool and micro-batches have too many combinations to
 // simulate each with all other settings. The times of steps rank them: for each pool and number of
-// micro-batches, a search over the attention groups starts at the optimum of afd_optimum.h and
+// micro-batches, a search over the attention groups starts at the optimum of ffn_pool_optimum.h and
 // climbs by the cost model itself. The best few, and one group less and more than the first, are
 // then simulated as all other layouts are.
 //
@@ -22,10 +22,10 @@
 
 namespace twin::run {
 
-constexpr std::size_t kFfnLayoutsKept = 4;  // beside the neighbours of the first
+constexpr std::size_t kFfnPoolLayoutsKept = 4;  // beside the neighbours of the first
 
 // Values that the layouts may have; an empty list leaves them open.
-struct FfnChoices {
+struct FfnPoolChoices {
   std::vector<std::int32_t> tensor_parallel;
   std::vector<std::int32_t> replicas;  // empty: as many as the devices allow
   std::vector<std::int32_t> attention_groups;
@@ -42,8 +42,9 @@ using LayoutMaker = std::function<Candidate(const Layout&)>;
 // The layouts to simulate, the best by the times of steps first. Of each value that the request
 // lists, at least its best layout. If none can run: one of them, so that its candidate says why.
 // REQUIRES: no list of `choices` but replicas and attention_groups is empty, hardware.ffn.
-std::vector<Layout> FfnLayouts(const RecommendConfig& request,
-                               const OfferedHardwareConfig& hardware, const FfnChoices& choices,
-                               const LongestRequest& lengths, const LayoutMaker& make);
+std::vector<Layout> FfnPoolLayouts(const RecommendConfig& request,
+                                   const OfferedHardwareConfig& hardware,
+                                   const FfnPoolChoices& choices, const LongestRequest& lengths,
+                                   const LayoutMaker& make);
 
 }  // namespace twin::run

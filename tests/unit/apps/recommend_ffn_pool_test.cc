@@ -13,7 +13,7 @@
 #include "apps/recommend/candidate.h"
 #include "apps/recommend/recommendation.h"
 #include "core/input_error.h"
-#include "sim/cost/afd_optimum.h"
+#include "sim/cost/ffn_pool_optimum.h"
 
 namespace twin::run {
 namespace {
@@ -72,7 +72,7 @@ set: ["cost.roofline.host_s=0", "system.memory.kv_bytes_override={:.0f}",
 }
 
 // Converts the devices to the terms of the closed form.
-sim::AfdPool PoolOf(const Sheets& sheets) {
+sim::FfnPoolTerms PoolOf(const Sheets& sheets) {
   return {.attention_token_s = kContext * 4096 / (8.39e12 * sheets.fraction),
           .attention_s = 4096.0 * (2 * 4096 + 2 * 1024) * 2 / 8.39e12,
           .ffn_row_s = 6.0 * 4096 * 14336 / (sheets.peak_tflops * 1e12),
@@ -117,7 +117,7 @@ std::string ErrorOf(const std::string& text) {
 
 // Attention takes 8 x 13.7 + 10 = 120 us, a group adds 20 us to the pool: six groups balance it. A
 // faster cache, slower products, constant times and a dear pool move the optimum.
-TEST(RecommendFfnTest, LayoutsAreWithinOneOfTheOptimum) {
+TEST(RecommendFfnPoolTest, LayoutsAreWithinOneOfTheOptimum) {
   int missed_by_balance = 0;
   for (const Sheets& sheets : std::vector<Sheets>{{},
                                                   {.fraction = 0.0018},
@@ -128,7 +128,7 @@ TEST(RecommendFfnTest, LayoutsAreWithinOneOfTheOptimum) {
                                                   {.pool_latency_us = 20, .pool_price = 4},
                                                   {.pool_latency_us = 60, .pool_price = 8},
                                                   {.pool_latency_us = 40, .fraction = 0.02}}) {
-    const sim::AfdPool pool = PoolOf(sheets);
+    const sim::FfnPoolTerms pool = PoolOf(sheets);
     const double best = sim::BestAttentionDevices(pool);
     const std::vector<Layout> layouts = LayoutsOf(Request(RequestText(sheets)));
     const double found = layouts.front().ffn->attention_groups;
@@ -144,14 +144,14 @@ TEST(RecommendFfnTest, LayoutsAreWithinOneOfTheOptimum) {
   EXPECT_GT(missed_by_balance, 2);
 }
 
-TEST(RecommendFfnTest, TheAnswerIsWithinOneOfTheOptimum) {
+TEST(RecommendFfnPoolTest, TheAnswerIsWithinOneOfTheOptimum) {
   for (const Sheets& sheets :
        std::vector<Sheets>{{}, {.pool_latency_us = 20, .pool_price = 4}, {.fraction = 0.009}}) {
     const RecommendConfig request = Request(RequestText(sheets));
     const Recommendation answer = Answer(request);
     ASSERT_FALSE(answer.configurations.empty());
     const RecommendedConfiguration& first = answer.configurations[0];
-    const FfnSplit& split = *first.candidate.choice.layout.ffn;
+    const FfnPoolSplit& split = *first.candidate.choice.layout.ffn;
     const double best = sim::BestAttentionDevices(PoolOf(sheets));
     EXPECT_LE(std::abs(split.attention_groups - best), 1)
         << split.attention_groups << " instead of " << best;
@@ -167,7 +167,7 @@ TEST(RecommendFfnTest, TheAnswerIsWithinOneOfTheOptimum) {
 }
 
 // Without micro-batches both sides wait for each other; with two, the slower side is always busy.
-TEST(RecommendFfnTest, MicroBatchesFillThePipe) {
+TEST(RecommendFfnPoolTest, MicroBatchesFillThePipe) {
   const RecommendConfig request =
       Request(Replaced(RequestText({}), "micro_batches: 2", "micro_batches: [1, 2]"));
   const std::vector<Layout> layouts = LayoutsOf(request);
@@ -179,7 +179,7 @@ TEST(RecommendFfnTest, MicroBatchesFillThePipe) {
 
 // 90.2 GB of experts fit on four devices of 30 GB, not on two; devices that divide the experts can
 // be a pool.
-TEST(RecommendFfnTest, PoolsThatCannotHoldTheModelAreLeftOut) {
+TEST(RecommendFfnPoolTest, PoolsThatCannotHoldTheModelAreLeftOut) {
   const std::string text = Replaced(RequestText({}), "ffn_devices: 8", "");
   const std::vector<Layout> layouts =
       LayoutsOf(Request(Replaced(text, "\"system.ffn.link.latency_us=0\"",
@@ -191,7 +191,7 @@ TEST(RecommendFfnTest, PoolsThatCannotHoldTheModelAreLeftOut) {
   EXPECT_THAT(devices, ::testing::Contains(4));
 }
 
-TEST(RecommendFfnTest, DevicesCanBeSharedByBothSides) {
+TEST(RecommendFfnPoolTest, DevicesCanBeSharedByBothSides) {
   std::string text = Replaced(RequestText({}), "devices: 40", "devices: 14");
   text = Replaced(text, "ffn { name: \"b200\" devices: 8 price_per_hour: 1 }", "ffn {}");
   const RecommendConfig request = Request(text);
@@ -203,7 +203,7 @@ TEST(RecommendFfnTest, DevicesCanBeSharedByBothSides) {
 }
 
 // With 40 devices for attention and 16 for pools of 8, two replicas have 20 groups each.
-TEST(RecommendFfnTest, GoodputFillsTheDevices) {
+TEST(RecommendFfnPoolTest, GoodputFillsTheDevices) {
   std::string text = Replaced(RequestText({}), "devices: 8 price", "devices: 16 price");
   text = Replaced(text, "objective: cost", "objective: goodput");
   const Layout layout = LayoutsOf(Request(text)).front();
@@ -211,21 +211,21 @@ TEST(RecommendFfnTest, GoodputFillsTheDevices) {
   EXPECT_EQ(layout.devices(), 40 + 16);
 }
 
-TEST(RecommendFfnTest, ParametersNameBothSides) {
+TEST(RecommendFfnPoolTest, ParametersNameBothSides) {
   const RecommendConfig request = Request(RequestText({}));
   const CandidateSettings choice{
       .server = "vllm-0.33.0",
       .layout = {.replicas = 2,
-                 .ffn = FfnSplit{.attention_groups = 6, .devices = 8, .micro_batches = 3}}};
+                 .ffn = FfnPoolSplit{.attention_groups = 6, .devices = 8, .micro_batches = 3}}};
   const std::vector<Parameter> parameters = ParametersOf(request, choice);
   EXPECT_THAT(parameters, Contains(Parameter("devices", std::int64_t{28})));
-  EXPECT_THAT(parameters, Contains(Parameter("ffn_hardware", std::string("b200"))));
+  EXPECT_THAT(parameters, Contains(Parameter("ffn_pool_hardware", std::string("b200"))));
   EXPECT_THAT(parameters, Contains(Parameter("attention_groups", std::int64_t{6})));
   EXPECT_THAT(parameters, Contains(Parameter("ffn_devices", std::int64_t{8})));
   EXPECT_THAT(parameters, Contains(Parameter("micro_batches", std::int64_t{3})));
 }
 
-TEST(RecommendFfnTest, EachMistakeIsOneLine) {
+TEST(RecommendFfnPoolTest, EachMistakeIsOneLine) {
   const std::string text = RequestText({});
   EXPECT_THAT(ErrorOf(Replaced(text, "ffn { name: \"b200\" devices: 8 price_per_hour: 1 }", "")),
               HasSubstr("settings.ffn_devices: is of a pool for feed-forward networks; allowed "
@@ -252,7 +252,7 @@ TEST(RecommendFfnTest, EachMistakeIsOneLine) {
 }
 
 // Three devices do not divide eight experts: the reason is listed.
-TEST(RecommendFfnTest, PoolsThatCannotRunAreRejectedWithTheReason) {
+TEST(RecommendFfnPoolTest, PoolsThatCannotRunAreRejectedWithTheReason) {
   const Recommendation answer =
       Answer(Request(Replaced(RequestText({}), "ffn_devices: 8", "ffn_devices: 3")));
   EXPECT_TRUE(answer.configurations.empty());

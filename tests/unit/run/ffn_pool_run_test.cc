@@ -11,8 +11,8 @@
 #include "run/deployment.h"
 #include "run/run_control.h"
 #include "run/simulation.h"
-#include "sim/cost/afd_cost.h"
-#include "sim/cost/afd_models.h"
+#include "sim/cost/ffn_pool_cost.h"
+#include "sim/cost/ffn_pool_models.h"
 #include "sim/devices/kv_capacity.h"
 
 namespace twin::run {
@@ -48,7 +48,7 @@ std::string RefusalOf(const std::string& system, const std::string& cost = "roof
 }
 
 // Two groups of one device each have twice the blocks that attention's weights leave on one.
-TEST(AfdRunTest, AttentionDevicesAloneHoldTheCache) {
+TEST(FfnPoolRunTest, AttentionDevicesAloneHoldTheCache) {
   const Deployment deployment =
       Resolve(Experiment(std::string(kH100) + "ffn { devices: 4 attention_groups: 2 }"));
   const SystemConfig& system = deployment.config.system;
@@ -61,7 +61,7 @@ TEST(AfdRunTest, AttentionDevicesAloneHoldTheCache) {
   EXPECT_EQ(DevicesOf(deployment), 6);
 }
 
-TEST(AfdRunTest, AllDevicesCount) {
+TEST(FfnPoolRunTest, AllDevicesCount) {
   const Summary summary = SummaryOf(std::string(kH100) + "replicas: 2 ffn { devices: 4 }");
   EXPECT_EQ(summary.Number("devices"), 10);
   EXPECT_NEAR(summary.Number("output_throughput_per_device"),
@@ -69,20 +69,20 @@ TEST(AfdRunTest, AllDevicesCount) {
 }
 
 // A deployment's cost is that of its two sides.
-TEST(AfdRunTest, StepsTakeTheTimeOfThePipe) {
+TEST(FfnPoolRunTest, StepsTakeTheTimeOfThePipe) {
   const Deployment deployment = Resolve(
       Experiment(std::string(kH100) + "ffn { hardware: 'b200' devices: 2 micro_batches: 2 }"));
-  const auto* const cost = dynamic_cast<const sim::AfdCost*>(deployment.cost.get());
+  const auto* const cost = dynamic_cast<const sim::FfnPoolCost*>(deployment.cost.get());
   ASSERT_NE(cost, nullptr);
   const StepTotals totals{
       .decode_items = 64, .decode_context_tokens = 64 * 500, .emitting_items = 64};
-  const sim::AfdStep step = cost->StepOf(totals);
+  const sim::FfnPoolStep step = cost->StepOf(totals);
   EXPECT_EQ(step.pipe.micro_batches, 2);
   StepPlan plan;
   plan.totals = totals;
   Duration time{0};
   deployment.cost->DeviceTimes(plan, {&time, 1});
-  EXPECT_EQ(time, step.ends + sim::AfdTime(step.layers, step.pipe));
+  EXPECT_EQ(time, step.ends + sim::FfnPoolTime(step.layers, step.pipe));
   const Deployment slower = Resolve(
       Experiment(std::string(kH100) + "ffn { hardware: 'h20' devices: 2 micro_batches: 2 }"));
   Duration more{0};
@@ -91,16 +91,16 @@ TEST(AfdRunTest, StepsTakeTheTimeOfThePipe) {
 }
 
 // The two sides may have profiles of different devices.
-TEST(AfdRunTest, ProfilesOfBothSides) {
+TEST(FfnPoolRunTest, ProfilesOfBothSides) {
   const std::string system = std::string(kH100) + "ffn { hardware: 'b200' devices: 4 }";
   const Deployment deployment = Resolve(Experiment(system, "profile {}"));
-  const auto* const cost = dynamic_cast<const sim::AfdCost*>(deployment.cost.get());
+  const auto* const cost = dynamic_cast<const sim::FfnPoolCost*>(deployment.cost.get());
   ASSERT_NE(cost, nullptr);
   const StepTotals totals{.decode_items = 64,
                           .decode_context_tokens = 64 * 500,
                           .decode_context_max = 500,
                           .emitting_items = 64};
-  const sim::AfdStep step = cost->StepOf(totals);
+  const sim::FfnPoolStep step = cost->StepOf(totals);
   // Weights of two experts a layer, read at 8 TB/s, and attention's at 3.35 TB/s.
   EXPECT_GT(Seconds(step.layers[0].ffn), 2.0 * 3 * 4096 * 14336 * 2 / 8e12);
   EXPECT_LT(Seconds(step.layers[0].ffn), 1e-3);
@@ -108,7 +108,7 @@ TEST(AfdRunTest, ProfilesOfBothSides) {
   EXPECT_LT(Seconds(step.layers[0].attention), 1e-3);
 }
 
-TEST(AfdRunTest, AResolvedExperimentResolvesToItself) {
+TEST(FfnPoolRunTest, AResolvedExperimentResolvesToItself) {
   for (const char* cost : {"roofline {}", "profile {}"}) {
     const Deployment once =
         Resolve(Experiment(std::string(kH100) + "ffn { hardware: 'b200' devices: 4 }", cost));
@@ -120,7 +120,7 @@ TEST(AfdRunTest, AResolvedExperimentResolvesToItself) {
               ::testing::Not(HasSubstr("ffn")));
 }
 
-TEST(AfdRunTest, PoolsOfDisaggregationMayHaveThem) {
+TEST(FfnPoolRunTest, PoolsOfDisaggregationMayHaveThem) {
   const Deployment deployment = Resolve(
       Experiment(std::string(kH100) +
                  "disaggregation {} replica_groups { role: prefill tensor_parallel: 2 } "
@@ -133,7 +133,7 @@ TEST(AfdRunTest, PoolsOfDisaggregationMayHaveThem) {
 }
 
 // Watts of provisioned devices: an H100's limit is 700, a B200's 1000.
-TEST(AfdRunTest, EnergyCountsBothSides) {
+TEST(FfnPoolRunTest, EnergyCountsBothSides) {
   const Summary summary = SummaryOf(std::string(kH100) + "ffn { hardware: 'b200' devices: 4 }");
   EXPECT_NEAR(summary.Number("provisioned_power_w"), 700 + 4 * 1000, 1e-6);
   EXPECT_GT(summary.Number("energy_joules"), 0);
@@ -142,7 +142,7 @@ TEST(AfdRunTest, EnergyCountsBothSides) {
   EXPECT_EQ(unknown.Find("energy_joules"), nullptr);
 }
 
-TEST(AfdRunTest, EachMistakeIsOneLine) {
+TEST(FfnPoolRunTest, EachMistakeIsOneLine) {
   const std::string system = kH100;
   EXPECT_THAT(RefusalOf(system + "ffn { devices: 1 }"),
               HasSubstr("system.ffn.devices: is 1: weights of 90.19"));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/model_spec.h"
-#include "sim/cost/ffn_config.h"
+#include "sim/cost/ffn_pool_config.h"
 
 namespace twin::sim {
 
@@ -22,12 +22,13 @@ constexpr double kReturnedBytes = 2;
 // Throws InputError (usage), one line each: a layer without attention or MLP, experts in a latent
 // width or that return their input, devices that do not divide experts, widths or layers, or a
 // replica with several pipeline stages.
-void ValidateSplit(const ModelSpec& model, const Parallelism& parallelism, const FfnConfig& ffn);
+void ValidateSplit(const ModelSpec& model, const Parallelism& parallelism,
+                   const FfnPoolConfig& ffn);
 
 // Whether FFN devices hold whole experts.
-bool IsExpertParallel(const ModelSpec& model, const FfnConfig& ffn);
+bool IsExpertParallel(const ModelSpec& model, const FfnPoolConfig& ffn);
 // FFN devices that serve one layer. REQUIRES: ValidateSplit() accepts.
-std::int32_t FfnDevicesOfLayer(const ModelSpec& model, const FfnConfig& ffn);
+std::int32_t FfnDevicesOfLayer(const ModelSpec& model, const FfnPoolConfig& ffn);
 
 // The model without MLPs, as every attention group holds it.
 ModelSpec WithoutMlps(const ModelSpec& model);
@@ -47,18 +48,19 @@ struct FfnPart {
 // The parts that one device computes after each other. With expert parallelism, routed rows are
 // spread evenly over the devices: experts with a row for each choice of a token, and matrices that
 // every token visits with an equal share of the tokens.
-std::vector<FfnPart> FfnParts(const ModelSpec& model, const LayerSpec& layer, const FfnConfig& ffn);
+std::vector<FfnPart> FfnParts(const ModelSpec& model, const LayerSpec& layer,
+                              const FfnPoolConfig& ffn);
 
 // `layers` layers that consist of the part.
 ModelSpec FfnLayers(const ModelSpec& model, const FfnPart& part, std::int32_t layers);
 
 // Mean number of FFN devices that a token of the layer visits, if it chooses experts evenly.
-double DevicesVisited(const ModelSpec& model, const LayerSpec& layer, const FfnConfig& ffn);
+double DevicesVisited(const ModelSpec& model, const LayerSpec& layer, const FfnPoolConfig& ffn);
 
 // Bytes of weights on the FFN device that holds most.
-std::int64_t FfnWeightBytes(const ModelSpec& model, const FfnConfig& ffn);
+std::int64_t FfnWeightBytes(const ModelSpec& model, const FfnPoolConfig& ffn);
 
 // Throws InputError (usage) if the weights exceed the share of the device's memory.
-void RequireFfnFits(const ModelSpec& model, const FfnConfig& ffn);
+void RequireFfnPoolFits(const ModelSpec& model, const FfnPoolConfig& ffn);
 
 }  // namespace twin::sim

@@ -1,5 +1,5 @@
 // Capacity, cost, energy and price of replicas whose feed-forward networks have devices of their
-// own (sim/cost/ffn_config.h), and of all others.
+// own (sim/cost/ffn_pool_config.h), and of all others.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ sim::KvCapacity PlanCapacity(const SystemConfig& system, const ModelSpec* draft)
 
 // Resolves the cost model of the FFN pool. `asked`: the replica's before it was resolved.
 // `context`: of the pool's device. REQUIRES: system.ffn.
-void ResolveFfnCost(const sim::CostConfig& asked, const sim::CostContext& context,
-                    SystemConfig& system);
+void ResolveFfnPoolCost(const sim::CostConfig& asked, const sim::CostContext& context,
+                        SystemConfig& system);
 
 // The cost model of a replica. REQUIRES: `cost` and the pool's cost model are resolved.
 std::shared_ptr<const sim::StepCost> CostOfReplica(const SystemConfig& system,

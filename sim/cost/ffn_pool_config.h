@@ -7,22 +7,22 @@
 
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
-#include "sim/cost/afd_pipeline.h"
 #include "sim/cost/cost_config.h"
+#include "sim/cost/ffn_pool_pipeline.h"
 
 namespace twin::sim {
 
 // Between attention and FFN devices. Absent: as the data sheets of both sides say of the network
 // between nodes.
-struct FfnLinkConfig {
+struct FfnPoolLinkConfig {
   std::optional<double> bandwidth_gbps;  // of a device, each way
   std::optional<double> latency_us;      // each way
 
-  bool operator==(const FfnLinkConfig&) const = default;
+  bool operator==(const FfnPoolLinkConfig&) const = default;
 };
 
 // The replica's own devices keep attention, its cache, embedding and head.
-struct FfnConfig {
+struct FfnPoolConfig {
   std::string hardware;  // preset, or path of the data sheet; empty: that of the replica
   HardwareSpec hardware_spec;
   std::int32_t devices = 1;
@@ -30,19 +30,19 @@ struct FfnConfig {
   // requests are spread evenly.
   std::int32_t attention_groups = 1;
   std::int32_t micro_batches = 3;
-  AfdPlacement placement = AfdPlacement::kPooled;
-  FfnLinkConfig link;
+  FfnPoolPlacement placement = FfnPoolPlacement::kPooled;
+  FfnPoolLinkConfig link;
   // Each FFN device holds whole experts and, of all other FFNs, every weight; else a share of every
   // matrix. Absent: true for models with experts.
   std::optional<bool> expert_parallel;
   double utilization = 0.9;        // share of an FFN device's memory for weights
   std::optional<CostConfig> cost;  // absent: that of the replica
 
-  bool operator==(const FfnConfig&) const = default;
+  bool operator==(const FfnPoolConfig&) const = default;
 };
 
 // The devices of a replica: attention's, and those of the pool.
-inline std::int32_t DevicesOf(const Parallelism& parallelism, const FfnConfig& ffn) {
+inline std::int32_t DevicesOf(const Parallelism& parallelism, const FfnPoolConfig& ffn) {
   return parallelism.devices() * ffn.attention_groups + ffn.devices;
 }
 

@@ -1,4 +1,4 @@
-#include "run/afd_deployment.h"
+#include "run/ffn_pool_deployment.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 
 #include "core/input_error.h"
 #include "core/layer_groups.h"
-#include "run/afd_work.h"
+#include "run/ffn_pool_work.h"
 #include "sched/cache/kv_limits.h"
-#include "sim/cost/afd_cost.h"
-#include "sim/cost/afd_models.h"
+#include "sim/cost/ffn_pool_cost.h"
+#include "sim/cost/ffn_pool_models.h"
 #include "sim/devices/device_work.h"
 #include "sim/devices/profile_config.h"
 
@@ -44,7 +44,7 @@ sim::KvCapacity PlanCapacity(const SystemConfig& system, const ModelSpec* draft)
                                system.memory, draft);
   }
   sim::ValidateSplit(system.model_spec, system.parallelism, *system.ffn);
-  sim::RequireFfnFits(system.model_spec, *system.ffn);
+  sim::RequireFfnPoolFits(system.model_spec, *system.ffn);
   ModelSpec model = system.model_spec;
   // Equal layers have one table of blocks for all tokens, also if some of them have a window.
   if (!ListsLayers(model)) model.sliding_window = 0;
@@ -54,8 +54,8 @@ sim::KvCapacity PlanCapacity(const SystemConfig& system, const ModelSpec* draft)
   return capacity;
 }
 
-void ResolveFfnCost(const sim::CostConfig& asked, const sim::CostContext& context,
-                    SystemConfig& system) {
+void ResolveFfnPoolCost(const sim::CostConfig& asked, const sim::CostContext& context,
+                        SystemConfig& system) {
   if (!system.ffn->cost) {
     system.ffn->cost = asked;
     auto* const profile = system.ffn->cost->If<sim::ProfileCostConfig>();
@@ -72,7 +72,7 @@ std::shared_ptr<const sim::StepCost> CostOfReplica(const SystemConfig& system,
     return cache.Cost(cost, system.model_spec, system.hardware_spec, system.parallelism,
                       kv_block_bytes);
   }
-  return std::make_shared<sim::AfdCost>(
+  return std::make_shared<sim::FfnPoolCost>(
       sim::AttentionSide{.model = system.model_spec,
                          .hardware = system.hardware_spec,
                          .parallelism = system.parallelism,
@@ -115,10 +115,10 @@ std::function<MeteredWork(const StepTotals&, std::int64_t, double)> WorkOf(
   if (system.ffn) {
     const EnergySpec pool = *system.ffn->hardware_spec.energy;
     const double others = system.ffn->devices;
-    const AfdWorkModel model(system.model_spec, system.hardware_spec, system.parallelism,
-                             *system.ffn);
+    const FfnPoolWorkModel model(system.model_spec, system.hardware_spec, system.parallelism,
+                                 *system.ffn);
     return [=](const StepTotals& totals, std::int64_t decode_context_tokens, double busy_s) {
-      const AfdJoules joules = model.Of(totals, decode_context_tokens);
+      const FfnPoolJoules joules = model.Of(totals, decode_context_tokens);
       const MeteredWork a = WithinLimit(joules.attention, own, devices - others, busy_s);
       const MeteredWork f = WithinLimit(joules.ffn, pool, others, busy_s);
       const double limited = (devices - others) * a.limited_share + others * f.limited_share;

@@ -1,6 +1,6 @@
 // A cost model of a replica whose FFNs run on devices of their own: the times of its two kinds of
 // devices come from two inner models, which may be of different hardware, and the time of the step
-// from the pipe between them (afd_pipeline.h).
+// from the pipe between them (ffn_pool_pipeline.h).
 //
 // Easy to get wrong: attention reads the cache of its own requests alone, while an FFN device gets
 // the rows of all attention groups. A link is as slow as its busier end. A step of fewer tokens
@@ -15,9 +15,9 @@
 
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
-#include "sim/cost/afd_pipeline.h"
 #include "sim/cost/cost_config.h"
-#include "sim/cost/ffn_config.h"
+#include "sim/cost/ffn_pool_config.h"
+#include "sim/cost/ffn_pool_pipeline.h"
 #include "sim/cost/step_cost.h"
 #include "sim/cost/swap_cost.h"
 
@@ -38,9 +38,9 @@ using CostMaker = std::function<std::shared_ptr<const StepCost>(
     const Parallelism& parallelism, std::int64_t kv_block_bytes)>;
 
 // A step as its pipe sees it.
-struct AfdStep {
-  std::vector<AfdLayer> layers;  // of a micro-batch
-  AfdPipe pipe;
+struct FfnPoolStep {
+  std::vector<FfnPoolLayer> layers;  // of a micro-batch
+  FfnPoolPipe pipe;
   Duration ends{0};  // embedding, head and sampling, and what a step costs beside its layers
 };
 
@@ -49,10 +49,10 @@ struct AfdStep {
 // which contains neither embedding nor head. Devices are taken as rested.
 // Range   models whose layers have attention and an MLP; inner models that know any model shape.
 // Cost    that of four inner steps or more; constant in the batch.
-class AfdCost final : public StepCost {
+class FfnPoolCost final : public StepCost {
  public:
   // Throws InputError (usage) as ValidateSplit(), or if an inner model refuses its part.
-  AfdCost(const AttentionSide& attention, const FfnConfig& ffn, const CostMaker& make);
+  FfnPoolCost(const AttentionSide& attention, const FfnPoolConfig& ffn, const CostMaker& make);
 
   [[nodiscard]] Duration HostTime(const StepPlan& plan) const override {
     return models_.front()->HostTime(plan);
@@ -65,7 +65,7 @@ class AfdCost final : public StepCost {
   [[nodiscard]] bool Covers(const StepTotals& totals) const override;
 
   // The step of a plan with these totals. REQUIRES: it has tokens.
-  [[nodiscard]] AfdStep StepOf(const StepTotals& totals) const;
+  [[nodiscard]] FfnPoolStep StepOf(const StepTotals& totals) const;
 
  private:
   class ReplicaTimer;
@@ -96,15 +96,15 @@ class AfdCost final : public StepCost {
   template <class Models>
   [[nodiscard]] Duration TimeOfStep(const StepTotals& totals, const Models& models) const;
   template <class Models>
-  [[nodiscard]] AfdLayer LayerOf(const Run& run, const StepTotals& totals,
-                                 std::int32_t micro_batches, const Models& models) const;
+  [[nodiscard]] FfnPoolLayer LayerOf(const Run& run, const StepTotals& totals,
+                                     std::int32_t micro_batches, const Models& models) const;
   template <class Models>
   [[nodiscard]] Duration EndsOf(const StepTotals& totals, std::int32_t micro_batches,
                                 const Models& models) const;
-  [[nodiscard]] AfdPipe PipeOf(const StepTotals& totals) const;
+  [[nodiscard]] FfnPoolPipe PipeOf(const StepTotals& totals) const;
 
   std::int32_t attention_groups_;
-  AfdPipe pipe_;
+  FfnPoolPipe pipe_;
   double hidden_;
   Link link_;
   SwapCost swap_;

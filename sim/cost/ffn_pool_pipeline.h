@@ -18,53 +18,55 @@
 
 namespace twin::sim {
 
-enum class AfdPlacement : std::uint8_t {
+enum class FfnPoolPlacement : std::uint8_t {
   kPooled,    // all FFN devices serve every layer
   kPerLayer,  // each layer has FFN devices of its own
 };
 
 // Times, >= 0, for which one micro-batch occupies the resources in one layer.
-struct AfdLayer {
+struct FfnPoolLayer {
   Duration attention{0};
   Duration send{0};  // from attention to FFN
   Duration ffn{0};
   Duration back{0};
 
-  bool operator==(const AfdLayer&) const = default;
+  bool operator==(const FfnPoolLayer&) const = default;
 };
 
-struct AfdPipe {
+struct FfnPoolPipe {
   std::int32_t micro_batches = 1;  // >= 1
   Duration latency{0};             // of the links, each way
-  AfdPlacement placement = AfdPlacement::kPooled;
+  FfnPoolPlacement placement = FfnPoolPlacement::kPooled;
 };
 
 // Time of a micro-batch that waits for no other to pass one layer.
-Duration AloneTime(const AfdLayer& layer, Duration latency);
+Duration AloneTime(const FfnPoolLayer& layer, Duration latency);
 // Time of the slowest resource.
-Duration SlowestTime(const AfdLayer& layer);
+Duration SlowestTime(const FfnPoolLayer& layer);
 // The fewest micro-batches, at least 1, that keep the slowest resource of a long pooled pipe busy.
 // Source: MegaScale-Infer, section 4.1, for any resource.
-std::int32_t FillingMicroBatches(const AfdLayer& layer, Duration latency);
+std::int32_t FillingMicroBatches(const FfnPoolLayer& layer, Duration latency);
 
 // Time until the last micro-batch has passed all layers, by the recurrence over layers and
 // micro-batches. Any layers and placement; layers.size() x micro_batches steps. Allocates nothing
 // for up to 64 micro-batches.
-Duration AfdTime(std::span<const AfdLayer> layers, const AfdPipe& pipe);
+Duration FfnPoolTime(std::span<const FfnPoolLayer> layers, const FfnPoolPipe& pipe);
 
-// As AfdTime() of `layers` equal layers, in closed form where it is exact: pooled FFN devices, or
-// FFN devices per layer that are not slower than the slowest of the other resources. With alone
+// As FfnPoolTime() of `layers` equal layers, in closed form where it is exact: pooled FFN devices,
+// or FFN devices per layer that are not slower than the slowest of the other resources. With alone
 // time s and slowest time b (per layer: without the FFN), (layers - 1) max(m b, s) + s + (m - 1) b.
 // Elsewhere by the recurrence.
-Duration AfdTimeOfEqual(const AfdLayer& layer, std::int32_t layers, const AfdPipe& pipe);
+Duration FfnPoolTimeOfEqual(const FfnPoolLayer& layer, std::int32_t layers,
+                            const FfnPoolPipe& pipe);
 
-struct AfdBounds {
+struct FfnPoolBounds {
   Duration least{0};
   Duration most{0};
 };
 
-// Bounds on AfdTime() of equal layers with FFN devices per layer. REQUIRES: the FFN is not faster
-// than the slowest of the other resources.
-AfdBounds PerLayerBounds(const AfdLayer& layer, std::int32_t layers, const AfdPipe& pipe);
+// Bounds on FfnPoolTime() of equal layers with FFN devices per layer. REQUIRES: the FFN is not
+// faster than the slowest of the other resources.
+FfnPoolBounds PerLayerBounds(const FfnPoolLayer& layer, std::int32_t layers,
+                             const FfnPoolPipe& pipe);
 
 }  // namespace twin::sim

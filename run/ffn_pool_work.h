@@ -11,26 +11,27 @@
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
 #include "sched/step_plan.h"
-#include "sim/cost/ffn_config.h"
+#include "sim/cost/ffn_pool_config.h"
 #include "sim/devices/device_work.h"
 
 namespace twin::run {
 
 // Joules of the devices of each side, without base and idle power.
-struct AfdJoules {
+struct FfnPoolJoules {
   double attention = 0;
   double ffn = 0;
 };
 
 // Immutable. REQUIRES: sim::ValidateSplit() accepts, and the energy of both kinds of devices is
 // known.
-class AfdWorkModel {
+class FfnPoolWorkModel {
  public:
-  AfdWorkModel(const ModelSpec& model, const HardwareSpec& hardware, const Parallelism& parallelism,
-               const sim::FfnConfig& ffn);
+  FfnPoolWorkModel(const ModelSpec& model, const HardwareSpec& hardware,
+                   const Parallelism& parallelism, const sim::FfnPoolConfig& ffn);
 
   // `decode_context_tokens` takes the place of the member of `totals`.
-  [[nodiscard]] AfdJoules Of(const StepTotals& totals, std::int64_t decode_context_tokens) const;
+  [[nodiscard]] FfnPoolJoules Of(const StepTotals& totals,
+                                 std::int64_t decode_context_tokens) const;
 
  private:
   struct Part {
@@ -46,7 +47,7 @@ class AfdWorkModel {
   sim::DeviceWorkModel attention_;
   double head_bytes_ = 0;  // of weights, on all ranks of a group
   std::vector<Part> parts_;
-  AfdJoules token_link_;  // of a token, between the two sides
+  FfnPoolJoules token_link_;  // of a token, between the two sides
 };
 
 }  // namespace twin::run

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "config/experiment_config.h"
-#include "run/afd_deployment.h"
-#include "run/afd_work.h"
 #include "run/deployment.h"
+#include "run/ffn_pool_deployment.h"
+#include "run/ffn_pool_work.h"
 #include "run/run_control.h"
 #include "run/simulation.h"
 
@@ -41,15 +41,15 @@ struct Sides {
 
 // Joules of a step of 16 decodes that read 500 keys each: two attention groups and `devices` for
 // the experts, two micro-batches. A group computes 4 decodes of a micro-batch.
-AfdJoules JoulesOfStep(const Sides& sides, std::int32_t devices) {
+FfnPoolJoules JoulesOfStep(const Sides& sides, std::int32_t devices) {
   ExperimentConfig config =
       Experiment("ffn { hardware: 'b200' attention_groups: 2 devices: " + std::to_string(devices) +
                  " micro_batches: 2 }");
   SystemConfig& system = config.system;
   system.hardware_spec.energy = sides.attention;
   system.ffn->hardware_spec.energy = sides.ffn;
-  const AfdWorkModel model(system.model_spec, system.hardware_spec, system.parallelism,
-                           *system.ffn);
+  const FfnPoolWorkModel model(system.model_spec, system.hardware_spec, system.parallelism,
+                               *system.ffn);
   const StepTotals totals{
       .decode_items = 16, .decode_context_tokens = 16 * 500, .emitting_items = 16};
   return model.Of(totals, totals.decode_context_tokens);
@@ -60,7 +60,7 @@ EnergySpec Flops() { return {.joules_per_flop = 1, .source = {}}; }
 EnergySpec LinkBytes() { return {.joules_per_link_byte = 1, .source = {}}; }
 
 // Both groups read attention's weights for each of two micro-batches, and the head's once.
-TEST(AfdEnergyTest, BytesOfAttention) {
+TEST(FfnPoolEnergyTest, BytesOfAttention) {
   const double weights = kLayers * kAttentionNumbers * 2 + kNormBytes;
   const double entries = (4 * 500 + 4) * kEntryBytes * kLayers;  // read, and written
   const double expected = 2 * (2 * (weights + entries) + kHeadNumbers * 2);
@@ -68,7 +68,7 @@ TEST(AfdEnergyTest, BytesOfAttention) {
 }
 
 // 16 tokens in all: products, keys times queries and values times weights, logits.
-TEST(AfdEnergyTest, OperationsOfAttention) {
+TEST(FfnPoolEnergyTest, OperationsOfAttention) {
   const double products = 16 * kLayers * 2 * kAttentionNumbers;
   const double pairs = 16 * 500 * kLayers * 2 * 32 * (128 + 128);
   const double logits = 16 * 2 * kHeadNumbers;
@@ -79,14 +79,14 @@ TEST(AfdEnergyTest, OperationsOfAttention) {
 
 // Eight tokens of a micro-batch are 16 rows. Four devices have two experts and four rows each: they
 // reach 1 - (1 / 2)^4 of the experts. Eight devices have one expert each, and read it.
-TEST(AfdEnergyTest, BytesOfExperts) {
+TEST(FfnPoolEnergyTest, BytesOfExperts) {
   const double experts = 8 * kLayers * kExpertNumbers * 2;
   // The gate's weights are a column for each expert: 8 x 4,096 of 1.4e9 numbers.
   EXPECT_NEAR(JoulesOfStep({{}, Bytes()}, 4).ffn, 2 * experts * 15 / 16, 1e-4 * experts);
   EXPECT_NEAR(JoulesOfStep({{}, Bytes()}, 8).ffn, 2 * experts, 1e-4 * experts);
 }
 
-TEST(AfdEnergyTest, OperationsOfExperts) {
+TEST(FfnPoolEnergyTest, OperationsOfExperts) {
   const double expected = 16 * 2 * kLayers * 2 * kExpertNumbers;
   for (const std::int32_t devices : {4, 8})
     EXPECT_NEAR(JoulesOfStep({{}, Flops()}, devices).ffn, expected, 1e-4 * expected) << devices;
@@ -94,7 +94,7 @@ TEST(AfdEnergyTest, OperationsOfExperts) {
 
 // A token misses the two experts of a device with 6/8 x 5/7: it visits 4 x (1 - 30/56) devices,
 // with 8 bits a number and a scale of 32 bits for each 128, and gets back 16 bits a number.
-TEST(AfdEnergyTest, BytesBetweenTheSides) {
+TEST(FfnPoolEnergyTest, BytesBetweenTheSides) {
   const double visits = 16 * 4 * (1 - 30.0 / 56) * kLayers * 4096;
   EXPECT_NEAR(JoulesOfStep({LinkBytes(), {}}, 4).attention, visits * (1 + 4.0 / 128),
               1e-9 * visits);
@@ -103,7 +103,7 @@ TEST(AfdEnergyTest, BytesBetweenTheSides) {
 
 // Attention's device has room for 100 W of work in 10 ms, and gets more; the pool gets none, and
 // its room does not help. Four devices of the pool have 700 W each.
-TEST(AfdEnergyTest, EachSideKeepsItsOwnLimit) {
+TEST(FfnPoolEnergyTest, EachSideKeepsItsOwnLimit) {
   SystemConfig system = Experiment("ffn { hardware: 'b200' devices: 4 }").system;
   system.hardware_spec.energy = {
       .base_watts = 200, .limit_watts = 300, .joules_per_flop = 1, .source = {}};
@@ -132,7 +132,7 @@ std::string Sheet(int watts, int limit, int price) {
 
 // Devices that take the same power with and without a step: two of attention with 200 W for $2 and
 // four of the pool with 300 W for $5, in each replica.
-TEST(AfdEnergyTest, BothPoolsOfAllReplicasCount) {
+TEST(FfnPoolEnergyTest, BothPoolsOfAllReplicasCount) {
   for (const int replicas : {1, 2}) {
     const ExperimentConfig config =
         Experiment("replicas: " + std::to_string(replicas) + " " + Sheet(200, 700, 2) +

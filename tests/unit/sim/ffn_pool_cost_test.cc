@@ -1,4 +1,4 @@
-#include "sim/cost/afd_cost.h"
+#include "sim/cost/ffn_pool_cost.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "config/models/model_names.h"
 #include "core/input_error.h"
-#include "sim/cost/afd_models.h"
+#include "sim/cost/ffn_pool_models.h"
 #include "sim/cost/linear_cost.h"
 #include "sim/cost/registry.h"
 #include "sim/cost/roofline_cost.h"
@@ -27,8 +27,8 @@ std::shared_ptr<const StepCost> Make(const CostConfig& config, const ModelSpec& 
   return MakeStepCost(config, model, hardware, parallelism, kv_block_bytes);
 }
 
-FfnConfig Pool(std::int32_t devices, std::int32_t micro_batches) {
-  FfnConfig ffn;
+FfnPoolConfig Pool(std::int32_t devices, std::int32_t micro_batches) {
+  FfnPoolConfig ffn;
   ffn.hardware_spec = IdealHardware();
   ffn.devices = devices;
   ffn.micro_batches = micro_batches;
@@ -43,7 +43,9 @@ AttentionSide Side(const std::string& model, std::int32_t tensor = 1) {
           .kv_block_bytes = 1'000'000};
 }
 
-AfdCost Cost(const std::string& model, const FfnConfig& ffn) { return {Side(model), ffn, Make}; }
+FfnPoolCost Cost(const std::string& model, const FfnPoolConfig& ffn) {
+  return {Side(model), ffn, Make};
+}
 
 StepTotals Decodes(std::int64_t items, std::int64_t context) {
   return {.decode_items = items,
@@ -66,8 +68,8 @@ Duration TimeOf(const StepCost& cost, const StepTotals& totals) {
 // gate and up 4096 x 22016 x 2 + 26112 x 2, activation 3 x 11008 x 2, down 11008 x 4096 x 2
 // + 15104 x 2 = 270,680,576, hence 270.681 us. Rows of 4096 x 1.03125 B go out at 10 GB/s in
 // 0.422 us, and come back in 0.819 us.
-TEST(AfdCostTest, PartsOfALayerByHand) {
-  const AfdStep step = Cost("llama-2-7b", Pool(1, 1)).StepOf(Decodes(1, 1024));
+TEST(FfnPoolCostTest, PartsOfALayerByHand) {
+  const FfnPoolStep step = Cost("llama-2-7b", Pool(1, 1)).StepOf(Decodes(1, 1024));
   ASSERT_EQ(step.layers.size(), 32U);
   EXPECT_NEAR(Seconds(step.layers[0].attention), 151.175e-6, 2e-9);
   EXPECT_NEAR(Seconds(step.layers[0].ffn), 270.681e-6, 2e-9);
@@ -77,9 +79,9 @@ TEST(AfdCostTest, PartsOfALayerByHand) {
 
 // One micro-batch and links without time: a step waits for the two sides in turn, and takes as long
 // as on one device.
-TEST(AfdCostTest, AFreeLinkAndOneMicroBatchGiveTheUndividedStep) {
+TEST(FfnPoolCostTest, AFreeLinkAndOneMicroBatchGiveTheUndividedStep) {
   for (const char* name : {"llama-2-7b", "mixtral-8x7b", "mistral-7b"}) {
-    FfnConfig ffn = Pool(1, 1);
+    FfnPoolConfig ffn = Pool(1, 1);
     ffn.link = {.bandwidth_gbps = 1e12, .latency_us = 0};
     ffn.expert_parallel = false;
     const RooflineCost undivided({}, ModelPreset(name), IdealHardware(), {}, 1);
@@ -94,15 +96,15 @@ TEST(AfdCostTest, AFreeLinkAndOneMicroBatchGiveTheUndividedStep) {
 // Mixtral, 300 tokens on 4 devices: each has 2 of 8 experts and gets 300 x 2 / 4 = 150 rows, 75 an
 // expert. They read 2 x 3 x 4096 x 14336 x 2 B = 704.6 MB of weights, 704.6 us at 1 TB/s, and move
 // 150 x 59,392 x 2 B of activations beside: 18 us.
-TEST(AfdCostTest, DevicesHoldWholeExperts) {
-  const AfdStep step = Cost("mixtral-8x7b", Pool(4, 1)).StepOf(Decodes(300, 700));
+TEST(FfnPoolCostTest, DevicesHoldWholeExperts) {
+  const FfnPoolStep step = Cost("mixtral-8x7b", Pool(4, 1)).StepOf(Decodes(300, 700));
   EXPECT_GT(Seconds(step.layers[0].ffn), 704.6e-6);
   EXPECT_LT(Seconds(step.layers[0].ffn), 704.6e-6 + 32e-6);
 }
 
 // A token of Mixtral misses a device with 2 of 8 experts with probability 6/8 x 5/7, and visits
 // 4 x (1 - 15/28) = 13/7 of 4 devices.
-TEST(AfdCostTest, TokensVisitTheDevicesOfTheirExperts) {
+TEST(FfnPoolCostTest, TokensVisitTheDevicesOfTheirExperts) {
   const ModelSpec mixtral = ModelPreset("mixtral-8x7b");
   EXPECT_NEAR(DevicesVisited(mixtral, mixtral, Pool(4, 1)), 13.0 / 7, 1e-12);
   EXPECT_NEAR(DevicesVisited(mixtral, mixtral, Pool(8, 1)), 2, 1e-12);
@@ -114,24 +116,24 @@ TEST(AfdCostTest, TokensVisitTheDevicesOfTheirExperts) {
 // 64 tokens x 4096 x 1.03125 B over one attention device's 10 GB/s are 27.034 us; four FFN devices
 // receive a quarter each. With four attention groups and one FFN device, that one receives all of
 // 256 tokens.
-TEST(AfdCostTest, TheBusierEndOfALinkDecides) {
-  FfnConfig one_to_four = Pool(4, 1);
+TEST(FfnPoolCostTest, TheBusierEndOfALinkDecides) {
+  FfnPoolConfig one_to_four = Pool(4, 1);
   EXPECT_NEAR(Seconds(Cost("llama-2-7b", one_to_four).StepOf(Decodes(64, 10)).layers[0].send),
               27.0336e-6, 1e-8);
-  FfnConfig four_to_one = Pool(1, 1);
+  FfnPoolConfig four_to_one = Pool(1, 1);
   four_to_one.attention_groups = 4;
   EXPECT_NEAR(Seconds(Cost("llama-2-7b", four_to_one).StepOf(Decodes(256, 10)).layers[0].send),
               4 * 27.0336e-6, 1e-8);
 }
 
-TEST(AfdCostTest, AStepIsItsPipeAndItsEnds) {
-  FfnConfig ffn = Pool(4, 3);
+TEST(FfnPoolCostTest, AStepIsItsPipeAndItsEnds) {
+  FfnPoolConfig ffn = Pool(4, 3);
   ffn.attention_groups = 2;
-  const AfdCost cost = Cost("mixtral-8x7b", ffn);
+  const FfnPoolCost cost = Cost("mixtral-8x7b", ffn);
   const StepTotals totals = Decodes(384, 900);
-  const AfdStep step = cost.StepOf(totals);
+  const FfnPoolStep step = cost.StepOf(totals);
   EXPECT_EQ(step.pipe.micro_batches, 3);
-  EXPECT_EQ(TimeOf(cost, totals), step.ends + AfdTime(step.layers, step.pipe));
+  EXPECT_EQ(TimeOf(cost, totals), step.ends + FfnPoolTime(step.layers, step.pipe));
   StepPlan plan;
   plan.totals = totals;
   Duration time{0};
@@ -139,15 +141,15 @@ TEST(AfdCostTest, AStepIsItsPipeAndItsEnds) {
   EXPECT_EQ(time, TimeOf(cost, totals));
 }
 
-TEST(AfdCostTest, FewTokensMakeFewMicroBatches) {
-  const AfdCost cost = Cost("llama-2-7b", Pool(1, 3));
+TEST(FfnPoolCostTest, FewTokensMakeFewMicroBatches) {
+  const FfnPoolCost cost = Cost("llama-2-7b", Pool(1, 3));
   EXPECT_EQ(cost.StepOf(Decodes(2, 100)).pipe.micro_batches, 2);
   EXPECT_EQ(cost.StepOf(Decodes(1, 100)).pipe.micro_batches, 1);
 }
 
 // 10 decodes at 100 on 2 groups are 5 each, at most 2 a micro-batch of 3. One chunk of 90 tokens is
 // one group's, in three pieces of 30 that read its 190 keys each.
-TEST(AfdCostTest, SharesOfAttention) {
+TEST(FfnPoolCostTest, SharesOfAttention) {
   StepTotals totals = Decodes(10, 100);
   totals.prefill_items = 1;
   totals.prefill_tokens = 90;
@@ -165,22 +167,22 @@ TEST(AfdCostTest, SharesOfAttention) {
 
 // Mixtral: 8 experts of 3 x 4096 x 14336 numbers in 32 layers, 2 B each; a quarter on each of 4
 // devices, and a router of 4096 numbers an expert.
-TEST(AfdCostTest, WeightsOfThePool) {
+TEST(FfnPoolCostTest, WeightsOfThePool) {
   const ModelSpec mixtral = ModelPreset("mixtral-8x7b");
   const std::int64_t expert = 3LL * 4096 * 14336;
   EXPECT_NEAR(static_cast<double>(FfnWeightBytes(mixtral, Pool(4, 1))),
               32.0 * 2 * static_cast<double>(2 * expert + 2 * 4096), 1e6);
-  FfnConfig per_layer = Pool(64, 1);
-  per_layer.placement = AfdPlacement::kPerLayer;
+  FfnPoolConfig per_layer = Pool(64, 1);
+  per_layer.placement = FfnPoolPlacement::kPerLayer;
   EXPECT_NEAR(static_cast<double>(FfnWeightBytes(mixtral, per_layer)),
               2 * static_cast<double>(4 * expert + 4 * 4096), 1e6);
-  EXPECT_NO_THROW(RequireFfnFits(mixtral, Pool(4, 1)));
-  EXPECT_THAT([&] { RequireFfnFits(mixtral, Pool(1, 1)); },
+  EXPECT_NO_THROW(RequireFfnPoolFits(mixtral, Pool(4, 1)));
+  EXPECT_THAT([&] { RequireFfnPoolFits(mixtral, Pool(1, 1)); },
               ThrowsMessage<InputError>(HasSubstr("system.ffn.devices: is 1: weights of 90.19")));
 }
 
 // Attention devices and the pool together hold the whole model.
-TEST(AfdCostTest, TheTwoSidesHoldTheModel) {
+TEST(FfnPoolCostTest, TheTwoSidesHoldTheModel) {
   for (const char* name : {"llama-2-7b", "mixtral-8x7b"}) {
     const ModelSpec model = ModelPreset(name);
     const auto whole = static_cast<double>(WeightBytesPerRank(model, {}, 0));
@@ -190,8 +192,8 @@ TEST(AfdCostTest, TheTwoSidesHoldTheModel) {
   }
 }
 
-TEST(AfdCostTest, RefusesWhatItCannotDivide) {
-  const auto refusal = [](const std::string& model, const FfnConfig& ffn) {
+TEST(FfnPoolCostTest, RefusesWhatItCannotDivide) {
+  const auto refusal = [](const std::string& model, const FfnPoolConfig& ffn) {
     return [=] { Cost(model, ffn); };
   };
   EXPECT_THAT(refusal("mixtral-8x7b", Pool(3, 1)),
@@ -200,21 +202,21 @@ TEST(AfdCostTest, RefusesWhatItCannotDivide) {
                   "experts")));
   EXPECT_THAT(refusal("llama-2-7b", Pool(3, 1)),
               ThrowsMessage<InputError>(HasSubstr("a divisor of the MLP's width 11008")));
-  FfnConfig dense_experts = Pool(1, 1);
+  FfnPoolConfig dense_experts = Pool(1, 1);
   dense_experts.expert_parallel = true;
   EXPECT_THAT(refusal("llama-2-7b", dense_experts),
               ThrowsMessage<InputError>(HasSubstr("llama-2-7b has no experts")));
-  FfnConfig per_layer = Pool(16, 1);
-  per_layer.placement = AfdPlacement::kPerLayer;
+  FfnPoolConfig per_layer = Pool(16, 1);
+  per_layer.placement = FfnPoolPlacement::kPerLayer;
   EXPECT_THAT(refusal("mixtral-8x7b", per_layer),
               ThrowsMessage<InputError>(HasSubstr("a multiple of the 32 layers")));
-  FfnConfig blind = Pool(4, 1);
+  FfnPoolConfig blind = Pool(4, 1);
   blind.cost = LinearCostConfig{};
   EXPECT_THAT(refusal("mixtral-8x7b", blind),
               ThrowsMessage<InputError>(HasSubstr("system.ffn.cost.linear: does not know")));
   AttentionSide staged = Side("llama-2-7b");
   staged.parallelism.pipeline = 2;
-  EXPECT_THAT([&] { AfdCost(staged, Pool(1, 1), Make); },
+  EXPECT_THAT([&] { FfnPoolCost(staged, Pool(1, 1), Make); },
               ThrowsMessage<InputError>(HasSubstr("pipeline_parallel is 2; allowed: 1")));
 }
 

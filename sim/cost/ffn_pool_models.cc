@@ -1,4 +1,4 @@
-#include "sim/cost/afd_models.h"
+#include "sim/cost/ffn_pool_models.h"
 
 #include <fmt/format.h>
 
@@ -73,9 +73,9 @@ void ValidateLayer(const ModelSpec& model, const LayerSpec& layer) {
   }
 }
 
-void ValidateShares(const ModelSpec& model, const LayerSpec& layer, const FfnConfig& ffn) {
+void ValidateShares(const ModelSpec& model, const LayerSpec& layer, const FfnPoolConfig& ffn) {
   const std::int32_t devices = FfnDevicesOfLayer(model, ffn);
-  const bool pooled = ffn.placement == AfdPlacement::kPooled;
+  const bool pooled = ffn.placement == FfnPoolPlacement::kPooled;
   const std::string counted = pooled ? std::string("is ") + std::to_string(devices)
                                      : fmt::format("gives {} a layer", devices);
   if (IsExpertParallel(model, ffn)) {
@@ -95,15 +95,16 @@ void ValidateShares(const ModelSpec& model, const LayerSpec& layer, const FfnCon
 
 }  // namespace
 
-bool IsExpertParallel(const ModelSpec& model, const FfnConfig& ffn) {
+bool IsExpertParallel(const ModelSpec& model, const FfnPoolConfig& ffn) {
   return ffn.expert_parallel.value_or(MostExperts(model) > 0);
 }
 
-std::int32_t FfnDevicesOfLayer(const ModelSpec& model, const FfnConfig& ffn) {
-  return ffn.placement == AfdPlacement::kPooled ? ffn.devices : ffn.devices / model.layers;
+std::int32_t FfnDevicesOfLayer(const ModelSpec& model, const FfnPoolConfig& ffn) {
+  return ffn.placement == FfnPoolPlacement::kPooled ? ffn.devices : ffn.devices / model.layers;
 }
 
-void ValidateSplit(const ModelSpec& model, const Parallelism& parallelism, const FfnConfig& ffn) {
+void ValidateSplit(const ModelSpec& model, const Parallelism& parallelism,
+                   const FfnPoolConfig& ffn) {
   if (parallelism.pipeline != 1) {
     Refuse("", fmt::format("needs a replica of one stage; pipeline_parallel is {}; allowed: 1",
                            parallelism.pipeline));
@@ -112,7 +113,7 @@ void ValidateSplit(const ModelSpec& model, const Parallelism& parallelism, const
     Refuse(".expert_parallel",
            fmt::format("{} has no experts; allowed: mixtures of experts", model.name));
   }
-  if (ffn.placement == AfdPlacement::kPerLayer && ffn.devices % model.layers != 0) {
+  if (ffn.placement == FfnPoolPlacement::kPerLayer && ffn.devices % model.layers != 0) {
     Refuse(".devices", fmt::format("is {}; allowed with PER_LAYER: a multiple of the {} layers",
                                    ffn.devices, model.layers));
   }
@@ -138,7 +139,7 @@ ModelSpec AttentionLayers(const ModelSpec& model, const LayerSpec& layer, std::i
 }
 
 std::vector<FfnPart> FfnParts(const ModelSpec& model, const LayerSpec& layer,
-                              const FfnConfig& ffn) {
+                              const FfnPoolConfig& ffn) {
   const LayerSpec mlp = MlpAlone(layer);
   const std::int32_t devices = FfnDevicesOfLayer(model, ffn);
   if (!IsExpertParallel(model, ffn)) {
@@ -174,7 +175,7 @@ ModelSpec FfnLayers(const ModelSpec& model, const FfnPart& part, std::int32_t la
   return made;
 }
 
-double DevicesVisited(const ModelSpec& model, const LayerSpec& layer, const FfnConfig& ffn) {
+double DevicesVisited(const ModelSpec& model, const LayerSpec& layer, const FfnPoolConfig& ffn) {
   if (!IsExpertParallel(model, ffn)) return 1;
   const double devices = FfnDevicesOfLayer(model, ffn);
   const MoeSpec& moe = layer.moe;
@@ -189,8 +190,8 @@ double DevicesVisited(const ModelSpec& model, const LayerSpec& layer, const FfnC
   return devices * (1 - missed);
 }
 
-std::int64_t FfnWeightBytes(const ModelSpec& model, const FfnConfig& ffn) {
-  const bool pooled = ffn.placement == AfdPlacement::kPooled;
+std::int64_t FfnWeightBytes(const ModelSpec& model, const FfnPoolConfig& ffn) {
+  const bool pooled = ffn.placement == FfnPoolPlacement::kPooled;
   std::int64_t all = 0;
   std::int64_t most = 0;
   for (const LayerGroup& group : OrderedLayers(model)) {
@@ -204,7 +205,7 @@ std::int64_t FfnWeightBytes(const ModelSpec& model, const FfnConfig& ffn) {
   return pooled ? all : most;
 }
 
-void RequireFfnFits(const ModelSpec& model, const FfnConfig& ffn) {
+void RequireFfnPoolFits(const ModelSpec& model, const FfnPoolConfig& ffn) {
   const std::int64_t bytes = FfnWeightBytes(model, ffn);
   const double room = static_cast<double>(ffn.hardware_spec.memory_bytes) * ffn.utilization;
   if (static_cast<double>(bytes) <= room) return;

@@ -1,4 +1,4 @@
-#include "apps/recommend/ffn_layouts.h"
+#include "apps/recommend/ffn_pool_layouts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +10,8 @@
 #include "core/time.h"
 #include "run/many/bounds.h"
 #include "sched/step_plan.h"
-#include "sim/cost/afd_cost.h"
-#include "sim/cost/afd_optimum.h"
+#include "sim/cost/ffn_pool_cost.h"
+#include "sim/cost/ffn_pool_optimum.h"
 
 namespace twin::run {
 namespace {
@@ -57,10 +57,10 @@ struct MeanLayer {
   double link = 0;
 };
 
-MeanLayer MeanLayerOf(const sim::AfdStep& step) {
+MeanLayer MeanLayerOf(const sim::FfnPoolStep& step) {
   MeanLayer mean;
   const auto layers = static_cast<double>(step.layers.size());
-  for (const sim::AfdLayer& layer : step.layers) {
+  for (const sim::FfnPoolLayer& layer : step.layers) {
     mean.attention += Seconds(layer.attention) / layers;
     mean.ffn += Seconds(layer.ffn) / layers;
     mean.link += Seconds(std::max(layer.send, layer.back)) / layers;
@@ -71,7 +71,8 @@ MeanLayer MeanLayerOf(const sim::AfdStep& step) {
 class LayoutSearch {
  public:
   LayoutSearch(const RecommendConfig& request, const OfferedHardwareConfig& hardware,
-               const FfnChoices& choices, const LongestRequest& lengths, const LayoutMaker& make)
+               const FfnPoolChoices& choices, const LongestRequest& lengths,
+               const LayoutMaker& make)
       : request_(request),
         hardware_(hardware),
         choices_(choices),
@@ -112,7 +113,7 @@ class LayoutSearch {
 
   const RecommendConfig& request_;
   const OfferedHardwareConfig& hardware_;
-  const FfnChoices& choices_;
+  const FfnPoolChoices& choices_;
   double context_;  // tokens that a request holds, mean
   double output_tokens_;
   double requests_per_s_;
@@ -192,7 +193,7 @@ double LayoutSearch::StartOf(const Layout& base) const {
   const Layout one = WithGroups(base, 1);
   if (one.replicas < 1) return 1;
   const Deployment deployment = make_(one).deployment;
-  const auto* const cost = dynamic_cast<const sim::AfdCost*>(deployment.cost.get());
+  const auto* const cost = dynamic_cast<const sim::FfnPoolCost*>(deployment.cost.get());
   const std::int64_t most = MostRequests(deployment);
   if (cost == nullptr || most < 2) return 1;
   const MeanLayer full = MeanLayerOf(cost->StepOf(DecodesOf(most, context_)));
@@ -201,7 +202,7 @@ double LayoutSearch::StartOf(const Layout& base) const {
   const double added = static_cast<double>(most - most / 2) / base.ffn->micro_batches;
   const double attention_token_s = (full.attention - half.attention) / added;
   const double ffn_token_s = std::max((full.ffn - half.ffn) / added, 1e-15);
-  const OfferedFfnConfig& pool = *hardware_.ffn;
+  const OfferedFfnPoolConfig& pool = *hardware_.ffn;
   const double price = hardware_.price_per_hour > 0 ? hardware_.price_per_hour : 1;
   const double pool_price = pool.price_per_hour > 0 ? pool.price_per_hour : price;
   const double devices = base.ffn->devices;
@@ -287,7 +288,7 @@ std::vector<Layout> LayoutSearch::Kept() const {
         is_new(open.attention_groups, [](const Layout& l) { return l.ffn->attention_groups; }) ||
         is_new(open.ffn_devices, [](const Layout& l) { return l.ffn->devices; }) ||
         is_new(open.micro_batches, [](const Layout& l) { return l.ffn->micro_batches; });
-    const bool is_good = one.value != kImpossible && kept.size() < kFfnLayoutsKept;
+    const bool is_good = one.value != kImpossible && kept.size() < kFfnPoolLayoutsKept;
     if (kept.empty() || is_good || is_first_of_value) kept.push_back(one.layout);
   }
   return kept;
@@ -311,7 +312,7 @@ std::vector<Layout> LayoutSearch::Find() {
     for (const std::int32_t devices : choices_.ffn_devices) {
       for (const std::int32_t parts : choices_.micro_batches) {
         AddAllOf({.parallelism = {.tensor = tensor},
-                  .ffn = FfnSplit{.devices = devices, .micro_batches = parts}});
+                  .ffn = FfnPoolSplit{.devices = devices, .micro_batches = parts}});
       }
     }
   }
@@ -339,9 +340,10 @@ std::int32_t ReplicasThatFit(const OfferedHardwareConfig& hardware, const Layout
   return std::min(hardware.devices / one.own_devices(), hardware.ffn->devices / one.pool_devices());
 }
 
-std::vector<Layout> FfnLayouts(const RecommendConfig& request,
-                               const OfferedHardwareConfig& hardware, const FfnChoices& choices,
-                               const LongestRequest& lengths, const LayoutMaker& make) {
+std::vector<Layout> FfnPoolLayouts(const RecommendConfig& request,
+                                   const OfferedHardwareConfig& hardware,
+                                   const FfnPoolChoices& choices, const LongestRequest& lengths,
+                                   const LayoutMaker& make) {
   return LayoutSearch(request, hardware, choices, lengths, make).Find();
 }
 

@@ -1,17 +1,17 @@
-#include "run/afd_work.h"
+#include "run/ffn_pool_work.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/dtype.h"
 #include "core/layer_groups.h"
-#include "sim/cost/afd_cost.h"
-#include "sim/cost/afd_models.h"
+#include "sim/cost/ffn_pool_cost.h"
+#include "sim/cost/ffn_pool_models.h"
 
 namespace twin::run {
 
-AfdWorkModel::AfdWorkModel(const ModelSpec& model, const HardwareSpec& hardware,
-                           const Parallelism& parallelism, const sim::FfnConfig& ffn)
+FfnPoolWorkModel::FfnPoolWorkModel(const ModelSpec& model, const HardwareSpec& hardware,
+                                   const Parallelism& parallelism, const sim::FfnPoolConfig& ffn)
     : attention_energy_(*hardware.energy),
       ffn_energy_(*ffn.hardware_spec.energy),
       attention_groups_(ffn.attention_groups),
@@ -35,7 +35,8 @@ AfdWorkModel::AfdWorkModel(const ModelSpec& model, const HardwareSpec& hardware,
   }
 }
 
-AfdJoules AfdWorkModel::Of(const StepTotals& totals, std::int64_t decode_context_tokens) const {
+FfnPoolJoules FfnPoolWorkModel::Of(const StepTotals& totals,
+                                   std::int64_t decode_context_tokens) const {
   if (totals.tokens() == 0) return {};
   StepTotals all = totals;
   all.decode_context_tokens = decode_context_tokens;
@@ -45,7 +46,7 @@ AfdJoules AfdWorkModel::Of(const StepTotals& totals, std::int64_t decode_context
   sim::DeviceWork attention = attention_.WorkOfStep(share, share.decode_context_tokens);
   attention.bytes -= head_bytes_ * (1 - 1.0 / m);
   const auto all_tokens = static_cast<double>(totals.tokens());
-  AfdJoules joules{all_tokens * token_link_.attention, all_tokens * token_link_.ffn};
+  FfnPoolJoules joules{all_tokens * token_link_.attention, all_tokens * token_link_.ffn};
   joules.attention += attention_groups_ * m * sim::Joules(attention_energy_, attention);
   const double tokens = std::ceil(all_tokens / m);
   for (const Part& part : parts_) {

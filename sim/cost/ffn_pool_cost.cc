@@ -1,4 +1,4 @@
-#include "sim/cost/afd_cost.h"
+#include "sim/cost/ffn_pool_cost.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/layer_groups.h"
-#include "sim/cost/afd_models.h"
+#include "sim/cost/ffn_pool_models.h"
 
 namespace twin::sim {
 namespace {
@@ -33,12 +33,12 @@ void RequireKnowsParts(const CostConfig& config, const char* field) {
                    "profile");
 }
 
-double BytesPerSecond(const FfnLinkConfig& link, const HardwareSpec& hardware) {
+double BytesPerSecond(const FfnPoolLinkConfig& link, const HardwareSpec& hardware) {
   if (link.bandwidth_gbps) return *link.bandwidth_gbps * 1e9 / 8;
   return hardware.inter_node_bandwidth_bytes_per_s * hardware.link_bandwidth_fraction;
 }
 
-Duration LatencyOf(const FfnLinkConfig& link, const HardwareSpec& a, const HardwareSpec& b) {
+Duration LatencyOf(const FfnPoolLinkConfig& link, const HardwareSpec& a, const HardwareSpec& b) {
   const double sheets = std::max(a.inter_node_latency_s, b.inter_node_latency_s);
   return CostDuration(kFfnName, link.latency_us ? *link.latency_us * 1e-6 : sheets);
 }
@@ -96,7 +96,8 @@ StepTotals ShareOfAttention(const StepTotals& totals, std::int32_t groups,
   return part;
 }
 
-AfdCost::AfdCost(const AttentionSide& attention, const FfnConfig& ffn, const CostMaker& make)
+FfnPoolCost::FfnPoolCost(const AttentionSide& attention, const FfnPoolConfig& ffn,
+                         const CostMaker& make)
     : attention_groups_(ffn.attention_groups),
       pipe_{.micro_batches = ffn.micro_batches,
             .latency = LatencyOf(ffn.link, attention.hardware, ffn.hardware_spec),
@@ -129,10 +130,10 @@ AfdCost::AfdCost(const AttentionSide& attention, const FfnConfig& ffn, const Cos
   }
 }
 
-AfdCost::Stack AfdCost::AddStack(const CostMaker& make, const CostConfig& config,
-                                 const HardwareSpec& hardware, const Parallelism& parallelism,
-                                 std::int32_t layers,
-                                 const std::function<ModelSpec(std::int32_t)>& model) {
+FfnPoolCost::Stack FfnPoolCost::AddStack(const CostMaker& make, const CostConfig& config,
+                                         const HardwareSpec& hardware,
+                                         const Parallelism& parallelism, std::int32_t layers,
+                                         const std::function<ModelSpec(std::int32_t)>& model) {
   // Swaps are this model's own: inner plans have none.
   constexpr std::int64_t kNoBlock = 1;
   const Stack stack{.layers = layers, .once = models_.size(), .twice = models_.size() + 1};
@@ -141,19 +142,19 @@ AfdCost::Stack AfdCost::AddStack(const CostMaker& make, const CostConfig& config
   return stack;
 }
 
-AfdPipe AfdCost::PipeOf(const StepTotals& totals) const {
-  AfdPipe pipe = pipe_;
+FfnPoolPipe FfnPoolCost::PipeOf(const StepTotals& totals) const {
+  FfnPoolPipe pipe = pipe_;
   pipe.micro_batches =
       static_cast<std::int32_t>(std::min<std::int64_t>(pipe.micro_batches, totals.tokens()));
   return pipe;
 }
 
 template <class Models>
-AfdLayer AfdCost::LayerOf(const Run& run, const StepTotals& totals, std::int32_t micro_batches,
-                          const Models& models) const {
+FfnPoolLayer FfnPoolCost::LayerOf(const Run& run, const StepTotals& totals,
+                                  std::int32_t micro_batches, const Models& models) const {
   const StepTotals share = ShareOfAttention(totals, attention_groups_, micro_batches);
   const std::int64_t tokens = CeilDiv(totals.tokens(), micro_batches);
-  AfdLayer layer;
+  FfnPoolLayer layer;
   layer.attention = TimesOf(models, run.attention, share).layer;
   for (const Stack& stack : run.ffn) {
     const double rows = stack.rows_per_token * static_cast<double>(tokens);
@@ -169,38 +170,38 @@ AfdLayer AfdCost::LayerOf(const Run& run, const StepTotals& totals, std::int32_t
 }
 
 template <class Models>
-Duration AfdCost::EndsOf(const StepTotals& totals, std::int32_t micro_batches,
-                         const Models& models) const {
+Duration FfnPoolCost::EndsOf(const StepTotals& totals, std::int32_t micro_batches,
+                             const Models& models) const {
   return TimesOf(models, runs_.front().attention,
                  ShareOfAttention(totals, attention_groups_, micro_batches))
       .ends;
 }
 
 template <class Models>
-Duration AfdCost::TimeOfStep(const StepTotals& totals, const Models& models) const {
-  const AfdPipe pipe = PipeOf(totals);
+Duration FfnPoolCost::TimeOfStep(const StepTotals& totals, const Models& models) const {
+  const FfnPoolPipe pipe = PipeOf(totals);
   const Duration ends = EndsOf(totals, pipe.micro_batches, models);
   if (runs_.size() == 1) {
-    const AfdLayer layer = LayerOf(runs_.front(), totals, pipe.micro_batches, models);
-    return ends + AfdTimeOfEqual(layer, runs_.front().layers, pipe);
+    const FfnPoolLayer layer = LayerOf(runs_.front(), totals, pipe.micro_batches, models);
+    return ends + FfnPoolTimeOfEqual(layer, runs_.front().layers, pipe);
   }
-  std::vector<AfdLayer> layers;
+  std::vector<FfnPoolLayer> layers;
   for (const Run& run : runs_) {
     layers.insert(layers.end(), static_cast<std::size_t>(run.layers),
                   LayerOf(run, totals, pipe.micro_batches, models));
   }
-  return ends + AfdTime(layers, pipe);
+  return ends + FfnPoolTime(layers, pipe);
 }
 
-void AfdCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
+void FfnPoolCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
   CHECK(stage_times.size() == 1);
   stage_times.front() = CostDuration(kFfnName, swap_.Seconds(plan) / attention_groups_);
   if (plan.totals.tokens() > 0) stage_times.front() += TimeOfStep(plan.totals, models_);
 }
 
-AfdStep AfdCost::StepOf(const StepTotals& totals) const {
+FfnPoolStep FfnPoolCost::StepOf(const StepTotals& totals) const {
   CHECK(totals.tokens() > 0);
-  AfdStep step{.layers = {}, .pipe = PipeOf(totals)};
+  FfnPoolStep step{.layers = {}, .pipe = PipeOf(totals)};
   step.ends = EndsOf(totals, step.pipe.micro_batches, models_);
   for (const Run& run : runs_) {
     step.layers.insert(step.layers.end(), static_cast<std::size_t>(run.layers),
@@ -209,15 +210,15 @@ AfdStep AfdCost::StepOf(const StepTotals& totals) const {
   return step;
 }
 
-bool AfdCost::Covers(const StepTotals& totals) const {
+bool FfnPoolCost::Covers(const StepTotals& totals) const {
   if (totals.tokens() == 0) return true;
   const std::int32_t m = PipeOf(totals).micro_batches;
   return models_.front()->Covers(ShareOfAttention(totals, attention_groups_, m));
 }
 
-class AfdCost::ReplicaTimer final : public StepTimer {
+class FfnPoolCost::ReplicaTimer final : public StepTimer {
  public:
-  explicit ReplicaTimer(const AfdCost& cost) : cost_(cost) {
+  explicit ReplicaTimer(const FfnPoolCost& cost) : cost_(cost) {
     for (const auto& model : cost.models_) timers_.push_back(model->Timer());
   }
 
@@ -235,10 +236,12 @@ class AfdCost::ReplicaTimer final : public StepTimer {
   }
 
  private:
-  const AfdCost& cost_;
+  const FfnPoolCost& cost_;
   std::vector<std::unique_ptr<StepTimer>> timers_;
 };
 
-std::unique_ptr<StepTimer> AfdCost::Timer() const { return std::make_unique<ReplicaTimer>(*this); }
+std::unique_ptr<StepTimer> FfnPoolCost::Timer() const {
+  return std::make_unique<ReplicaTimer>(*this);
+}
 
 }  // namespace twin::sim

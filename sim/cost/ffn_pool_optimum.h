@@ -18,7 +18,7 @@ namespace twin::sim {
 // + attention_s on a device, and the FFN ffn_row_s x rows + ffn_s, where each of `experts` devices
 // gets tokens x attention devices x experts_per_token / experts rows. All of them > 0 but for
 // attention_s, ffn_s and link_s.
-struct AfdPool {
+struct FfnPoolTerms {
   double attention_token_s = 0;
   double attention_s = 0;
   double ffn_row_s = 0;
@@ -38,7 +38,7 @@ struct AfdPool {
 };
 
 // Tokens a second and unit of cost with `devices` attention devices, if the pipe is full.
-inline double ThroughputPerCost(const AfdPool& pool, double devices) {
+inline double ThroughputPerCost(const FfnPoolTerms& pool, double devices) {
   const double ffn = pool.AddedSeconds() * devices + pool.ffn_s;
   const double slowest = std::max({pool.AttentionSeconds(), ffn, pool.link_s});
   return devices * pool.tokens /
@@ -46,7 +46,7 @@ inline double ThroughputPerCost(const AfdPool& pool, double devices) {
 }
 
 // The number, not rounded and at least 1, at which ThroughputPerCost() is largest.
-inline double BestAttentionDevices(const AfdPool& pool) {
+inline double BestAttentionDevices(const FfnPoolTerms& pool) {
   const double added = pool.AddedSeconds();
   const double balanced = (std::max(pool.AttentionSeconds(), pool.link_s) - pool.ffn_s) / added;
   const double spread =
