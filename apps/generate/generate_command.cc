@@ -13,8 +13,8 @@
 #include "apps/measured_model_options.h"
 #include "apps/options.h"
 #include "apps/terminal_control.h"
+#include "config/case_parameters.h"
 #include "config/models/model_names.h"
-#include "config/policy_params.h"
 #include "core/files/output_file.h"
 #include "core/hash.h"
 #include "core/input_error.h"
@@ -241,7 +241,7 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
                            std::to_string(arguments.grid.pipeline) + " is " +
                            std::to_string(ranks));
     }
-    return ReadPolicyParams(arguments.policy, arguments.policy_params, "--policy");
+    return ReadCaseParameters(arguments.policy, arguments.policy_params, "--policy");
   };
   if (launched == 1) {
     const PolicyConfig policy = check();

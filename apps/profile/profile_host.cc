@@ -9,7 +9,7 @@
 #include <string>
 #include <system_error>
 
-#include "config/policy_params.h"
+#include "config/case_parameters.h"
 #include "exec/profile/spread.h"
 #include "exec/real_world.h"
 #include "run/make_engines.h"
@@ -127,10 +127,10 @@ std::vector<ProfileRow> MeasureHost(exec::DeviceModel& model, DType kv_dtype,
                                     const RunDirectory& directory) {
   const std::int32_t blocks_each = (kPromptTokens + kOutputTokens + block_size - 1) / block_size;
   const PolicyConfig policy =
-      ReadPolicyParams("vllm_v1_033",
-                       fmt::format(R"({{"max_num_seqs": {}, "max_num_batched_tokens": {}}})",
-                                   requests, std::int64_t{requests} * kPromptTokens),
-                       "profile of the host");
+      ReadCaseParameters("vllm_v1_033",
+                         fmt::format(R"({{"max_num_seqs": {}, "max_num_batched_tokens": {}}})",
+                                     requests, std::int64_t{requests} * kPromptTokens),
+                         "profile of the host");
   Deployment deployment;  // has the outputs and metrics of any run
   deployment.config.policy = policy;
   deployment.config.workload.requests = requests;

@@ -10,7 +10,7 @@
 #include "apps/commands.h"
 #include "apps/progress.h"
 #include "apps/schedule/schedule_run.h"
-#include "config/policy_params.h"
+#include "config/case_parameters.h"
 #include "core/files/input_file.h"
 #include "core/input_error.h"
 #include "sched/invariant.h"
@@ -48,7 +48,7 @@ void Compare(const run::ScheduleCase& c, const PolicyConfig& policy, Tally& tall
 void TakeLine(const std::string& line, const std::string& where, bool check,
               std::map<std::string, Tally>& tallies) {
   const run::ScheduleCase c = run::ParseScheduleCase(line, where);
-  const PolicyConfig policy = ReadPolicyParams(c.policy, c.params.dump(), where);
+  const PolicyConfig policy = ReadCaseParameters(c.policy, c.params.dump(), where);
   if (!check) {
     const nlohmann::ordered_json result{{"case", c.name},
                                         {c.decisions(), run::DecideCase(c, policy)}};

@@ -42,7 +42,7 @@ std::vector<PolicyCase> PolicyCases();
 std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfig& kv);
 
 // Throws InputError (usage), "policy.FIELD: what is wrong, what is allowed", if fields do not fit
-// each other. The range of each field: CheckRanges() (config/policy_params.h).
+// each other. The range of each field: CheckRanges() (config/case_parameters.h).
 void Validate(const PolicyConfig& config);
 
 // Validate, and what the policy's own system refuses at its start.

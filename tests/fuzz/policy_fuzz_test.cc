@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "config/case_parameters.h"
 #include "config/policy.bind.h"
-#include "config/policy_params.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "sched/engine.h"

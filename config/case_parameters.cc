@@ -1,4 +1,4 @@
-#include "config/policy_params.h"
+#include "config/case_parameters.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
@@ -95,8 +95,8 @@ void SetParam(const std::string& name, const json& value, const std::string& whe
 
 }  // namespace
 
-PolicyConfig ReadPolicyParams(std::string_view policy, const std::string& params,
-                              const std::string& where) {
+PolicyConfig ReadCaseParameters(std::string_view policy, const std::string& params,
+                                const std::string& where) {
   const json object = json::parse(params, nullptr, false);
   if (!object.is_object()) Refuse(where, "params must be a JSON object");
   const PolicyCase entry = FindCase(policy, object, where);

@@ -15,8 +15,8 @@ namespace twin {
 //
 // Throws InputError(kUsage), `where` first, for an unknown policy, an unknown parameter, a value of
 // the wrong type or out of range; each with what is allowed.
-PolicyConfig ReadPolicyParams(std::string_view policy, const std::string& params,
-                              const std::string& where);
+PolicyConfig ReadCaseParameters(std::string_view policy, const std::string& params,
+                                const std::string& where);
 
 // Throws InputError(kUsage), "policy: NAME.FIELD: ...", if a field is outside the range that
 // policy.proto states. Reading a file checks this; call it for parameters that were set in C++,

@@ -1,4 +1,4 @@
-#include "config/policy_params.h"
+#include "config/case_parameters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 std::string ErrorOf(const std::string& policy, const std::string& params) {
   try {
-    (void)ReadPolicyParams(policy, params, "cases.ndjson:3");
+    (void)ReadCaseParameters(policy, params, "cases.ndjson:3");
   } catch (const InputError& error) {
     EXPECT_EQ(error.exit_code(), 2);
     return error.what();
@@ -25,8 +25,8 @@ std::string ErrorOf(const std::string& policy, const std::string& params) {
 }
 
 // Parameters as they stand in the case files of each variant.
-TEST(PolicyParamsTest, ReadsVllmV0) {
-  const PolicyConfig config = ReadPolicyParams(
+TEST(CaseParametersTest, ReadsVllmV0) {
+  const PolicyConfig config = ReadCaseParameters(
       "vllm_v0",
       R"({"max_num_batched_tokens":16,"max_num_seqs":4,"max_model_len":64,"watermark":0.25,
           "watermark_blocks":0,"enable_chunked_prefill":true,"preemption_mode":"swap",
@@ -43,41 +43,41 @@ TEST(PolicyParamsTest, ReadsVllmV0) {
   EXPECT_EQ(config.Get<VllmV0Config>(), expected);
 }
 
-TEST(PolicyParamsTest, TakesNullAsTheDefault) {
-  const PolicyConfig config = ReadPolicyParams("vllm_v0", R"({"preemption_mode":null})", "w");
+TEST(CaseParametersTest, TakesNullAsTheDefault) {
+  const PolicyConfig config = ReadCaseParameters("vllm_v0", R"({"preemption_mode":null})", "w");
   EXPECT_EQ(config.Get<VllmV0Config>(), VllmV0Config{});
 }
 
-TEST(PolicyParamsTest, ReadsTheTwoReleasesOfVllmV1) {
+TEST(CaseParametersTest, ReadsTheTwoReleasesOfVllmV1) {
   const std::string params = R"({"max_num_seqs":4,"async_scheduling":true})";
-  const auto v15 = ReadPolicyParams("vllm_v1", params, "w").Get<VllmV1Config>();
-  const auto v33 = ReadPolicyParams("vllm_v1_033", params, "w").Get<VllmV1Config>();
+  const auto v15 = ReadCaseParameters("vllm_v1", params, "w").Get<VllmV1Config>();
+  const auto v33 = ReadCaseParameters("vllm_v1_033", params, "w").Get<VllmV1Config>();
   EXPECT_EQ(v15.release, VllmV1Release::k0_15_1);
   EXPECT_EQ(v33.release, VllmV1Release::k0_33_0);
   EXPECT_TRUE(v33.async_scheduling);
   EXPECT_EQ(v33.max_num_seqs, 4);
 }
 
-TEST(PolicyParamsTest, MapsTheBaselinesOfSarathiOntoOrcaAndStaticBatching) {
+TEST(CaseParametersTest, MapsTheBaselinesOfSarathiOntoOrcaAndStaticBatching) {
   const std::string params =
       R"({"max_num_seqs":4,"max_model_len":16,"watermark":0.0,"watermark_blocks":0,
           "pipeline_parallel_size":1})";
-  const auto orca = ReadPolicyParams("sarathi_orca", params, "w").Get<OrcaConfig>();
+  const auto orca = ReadCaseParameters("sarathi_orca", params, "w").Get<OrcaConfig>();
   EXPECT_EQ(orca.reservation, OrcaConfig::Reservation::kModel);
   EXPECT_EQ(orca.max_bs, 4);
   EXPECT_EQ(orca.max_model_len, 16);
   EXPECT_TRUE(orca.prefills_first);
-  const auto fixed = ReadPolicyParams("sarathi_static", params, "w").Get<StaticConfig>();
+  const auto fixed = ReadCaseParameters("sarathi_static", params, "w").Get<StaticConfig>();
   EXPECT_FALSE(fixed.padded);
   EXPECT_EQ(fixed.max_batch_size, 4);
 }
 
-TEST(PolicyParamsTest, ReadsOrcaSarathiAndSplitFuse) {
-  const auto orca =
-      ReadPolicyParams("orca", R"({"n_workers":2,"max_bs":3,"n_slots":24})", "w").Get<OrcaConfig>();
+TEST(CaseParametersTest, ReadsOrcaSarathiAndSplitFuse) {
+  const auto orca = ReadCaseParameters("orca", R"({"n_workers":2,"max_bs":3,"n_slots":24})", "w")
+                        .Get<OrcaConfig>();
   EXPECT_EQ(orca.n_workers, 2);
   const auto sarathi =
-      ReadPolicyParams(
+      ReadCaseParameters(
           "sarathi",
           R"({"enable_dynamic_chunking_schedule":true,"low_chunk_size":64,"high_chunk_size":128,
           "chunk_schedule_max_tokens":4096,"chunk_schedule_stages":8})",
@@ -85,21 +85,21 @@ TEST(PolicyParamsTest, ReadsOrcaSarathiAndSplitFuse) {
           .Get<SarathiConfig>();
   EXPECT_TRUE(sarathi.enable_dynamic_chunking_schedule);
   EXPECT_EQ(sarathi.high_chunk_size, 128);
-  const auto fuse = ReadPolicyParams("mii_splitfuse", R"({"max_ragged_batch_size":8})", "w")
+  const auto fuse = ReadCaseParameters("mii_splitfuse", R"({"max_ragged_batch_size":8})", "w")
                         .Get<SplitFuseConfig>();
   EXPECT_EQ(fuse.max_ragged_batch_size, 8);
 }
 
-TEST(PolicyParamsTest, TheVersionSelectsThePolicyOfTgi) {
-  const auto two = ReadPolicyParams("tgi", R"({"version":2,"max_waiting_tokens":3})", "w");
+TEST(CaseParametersTest, TheVersionSelectsThePolicyOfTgi) {
+  const auto two = ReadCaseParameters("tgi", R"({"version":2,"max_waiting_tokens":3})", "w");
   EXPECT_EQ(two.Get<TgiV2Config>().max_waiting_tokens, 3);
-  const auto three = ReadPolicyParams("tgi", R"({"version":3,"support_chunking":true})", "w");
+  const auto three = ReadCaseParameters("tgi", R"({"version":3,"support_chunking":true})", "w");
   EXPECT_TRUE(three.Get<TgiV3Config>().prefill_chunking);
   EXPECT_THAT(ErrorOf("tgi", R"({"version":4})"), HasSubstr("allowed: version: 2 or version: 3"));
   EXPECT_THAT(ErrorOf("tgi", R"({"version":3,"speculate":2})"), HasSubstr("speculate: 0"));
 }
 
-TEST(PolicyParamsTest, RefusesUnknownNamesAndWrongValuesNamingThem) {
+TEST(CaseParametersTest, RefusesUnknownNamesAndWrongValuesNamingThem) {
   EXPECT_THAT(ErrorOf("vllm_v3", "{}"), HasSubstr("cases.ndjson:3: no policy \"vllm_v3\""));
   EXPECT_THAT(ErrorOf("vllm_v0", R"({"max_num_seq":4})"), HasSubstr("nearest \"max_num_seqs\""));
   EXPECT_THAT(ErrorOf("vllm_v0", R"({"policy":"lifo"})"),
@@ -113,7 +113,7 @@ TEST(PolicyParamsTest, RefusesUnknownNamesAndWrongValuesNamingThem) {
 
 // A case may be decided with limits that the system refuses to start with, but with none that the
 // policy cannot work with.
-TEST(PolicyParamsTest, RefusesWhatThePolicyCannotDecideWith) {
+TEST(CaseParametersTest, RefusesWhatThePolicyCannotDecideWith) {
   EXPECT_THAT(ErrorOf("sarathi", R"({"enable_dynamic_chunking_schedule":true})"),
               HasSubstr("low_chunk_size: is 0, must be at least 1"));
   EXPECT_EQ(ErrorOf("vllm_v0", R"({"max_num_batched_tokens":16,"max_model_len":64})"), "");
