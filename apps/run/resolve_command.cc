@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/asked/asked_experiment.h"
 #include "apps/commands.h"
+#include "apps/experiment_options/asked_experiment.h"
 #include "apps/options.h"
 #include "config/experiment_config.h"
 #include "config/experiment_text.h"

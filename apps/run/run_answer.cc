@@ -12,7 +12,7 @@
 #include <utility>
 #include <variant>
 
-#include "apps/asked/option_names.h"
+#include "apps/experiment_options/option_names.h"
 #include "apps/run/bottleneck.h"
 #include "core/number_text.h"
 #include "run/record/loss_warning.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/asked/option_experiment.h"
+#include "apps/experiment_options/option_experiment.h"
 #include "apps/run/certainty.h"
 #include "config/experiment_config.h"
 #include "run/record/summary.h"

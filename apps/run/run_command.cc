@@ -4,9 +4,9 @@
 #include <optional>
 #include <sstream>
 
-#include "apps/asked/asked_experiment.h"
 #include "apps/built_parts.h"
 #include "apps/commands.h"
+#include "apps/experiment_options/asked_experiment.h"
 #include "apps/missing_command.h"
 #include "apps/options.h"
 #include "apps/run/real_runs.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "apps/asked/asked_options.h"
+#include "apps/experiment_options/given_options.h"
 #include "apps/page/plotly.h"
 #include "apps/terminal_control.h"
 #include "apps/validate/measured_comparison.h"
@@ -130,7 +130,7 @@ void RefuseMeasuredOptions(const MeasuredArguments& arguments) {
   };
   if (!arguments.question.system.empty()) refuse("--system");
   if (arguments.between_s) refuse("--between");
-  if (const auto option = arguments.question.options.First()) refuse(option->name);
+  if (const auto option = arguments.question.options.FirstGiven()) refuse(option->name);
 }
 
 }  // namespace twin::apps

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/asked/option_names.h"
-#include "apps/asked/option_values.h"
+#include "apps/experiment_options/option_names.h"
+#include "apps/experiment_options/option_values.h"
 #include "apps/validate/measured_load.h"
 #include "config/servers/server_name.h"
 #include "config/servers/servers.h"

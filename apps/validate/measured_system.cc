@@ -11,11 +11,11 @@
 #include <map>
 #include <utility>
 
-#include "apps/asked/asked_experiment.h"
-#include "apps/asked/option_experiment.h"
-#include "apps/asked/option_names.h"
-#include "apps/asked/option_values.h"
 #include "apps/experiment_names.h"
+#include "apps/experiment_options/asked_experiment.h"
+#include "apps/experiment_options/option_experiment.h"
+#include "apps/experiment_options/option_names.h"
+#include "apps/experiment_options/option_values.h"
 #include "config/experiment_text.h"
 #include "config/servers/servers.h"
 #include "config/servers/settings.h"
@@ -33,29 +33,30 @@ constexpr const char* kCommand = "validate";
 // Facts that have an option of the program itself. The other ones are flags of servers.
 struct OwnOption {
   std::string_view option;
-  Ask ask;
+  ExperimentOption which;
   const char* what;     // null: it may be left open
   const char* example;  // of the option's value
 };
 constexpr std::array kOwnOptions = {
-    OwnOption{"--model", Ask::kModel, "the model", "meta-llama/Llama-3.1-8B"},
-    OwnOption{"--hardware", Ask::kHardware, "the device", "h100"},
-    OwnOption{"--server", Ask::kServer, "the server and its version", "\"vLLM 0.33.0\""},
-    OwnOption{"--tp", Ask::kTensor, "the ranks of tensor parallelism", "1"},
-    OwnOption{"--pp", Ask::kPipeline, nullptr, ""},
-    OwnOption{"--replicas", Ask::kReplicas, nullptr, ""}};
+    OwnOption{"--model", ExperimentOption::kModel, "the model", "meta-llama/Llama-3.1-8B"},
+    OwnOption{"--hardware", ExperimentOption::kHardware, "the device", "h100"},
+    OwnOption{"--server", ExperimentOption::kServer, "the server and its version",
+              "\"vLLM 0.33.0\""},
+    OwnOption{"--tp", ExperimentOption::kTensor, "the ranks of tensor parallelism", "1"},
+    OwnOption{"--pp", ExperimentOption::kPipeline, nullptr, ""},
+    OwnOption{"--replicas", ExperimentOption::kReplicas, nullptr, ""}};
 
-Setting ParallelismOf(Ask ask) {
-  if (ask == Ask::kTensor) return Setting::kTensorParallel;
-  if (ask == Ask::kPipeline) return Setting::kPipelineParallel;
-  return ask == Ask::kReplicas ? Setting::kReplicas : Setting::kOther;
+Setting ParallelismOf(ExperimentOption which) {
+  if (which == ExperimentOption::kTensor) return Setting::kTensorParallel;
+  if (which == ExperimentOption::kPipeline) return Setting::kPipelineParallel;
+  return which == ExperimentOption::kReplicas ? Setting::kReplicas : Setting::kOther;
 }
 
 // Whether the options say it, under whatever name.
-bool IsGiven(const AskedOptions& options, Ask ask) {
-  if (options.Find(ask) != nullptr) return true;
-  if (ask == Ask::kServer) return !NamedServer(options).value.empty();
-  const Setting setting = ParallelismOf(ask);
+bool IsGiven(const GivenOptions& options, ExperimentOption which) {
+  if (options.Find(which) != nullptr) return true;
+  if (which == ExperimentOption::kServer) return !NamedServer(options).value.empty();
+  const Setting setting = ParallelismOf(which);
   return setting != Setting::kOther &&
          std::ranges::any_of(options.server_flags, [&](const GivenOption& flag) {
            return SettingOfFlag(flag.name) == setting;
@@ -68,8 +69,8 @@ const OwnOption* FindOwn(std::string_view option) {
 }
 
 // Enters the file's facts that are options of the program among the options, which go first.
-void TakeOwnFacts(const BenchmarkRun& run, AskedOptions& options, std::vector<KnownFact>& facts) {
-  for (const auto& [ask, option] : options.given) {
+void TakeOwnFacts(const BenchmarkRun& run, GivenOptions& options, std::vector<KnownFact>& facts) {
+  for (const auto& [which, option] : options.given) {
     facts.push_back({fmt::format("{} {}", option.name, option.value), "option"});
   }
   for (const GivenOption& flag : options.server_flags) {
@@ -77,8 +78,8 @@ void TakeOwnFacts(const BenchmarkRun& run, AskedOptions& options, std::vector<Kn
   }
   for (const ServerFact& fact : run.facts) {
     const OwnOption* const own = FindOwn(fact.option);
-    if (own == nullptr || IsGiven(options, own->ask)) continue;
-    options.given[own->ask] = {fmt::format("{}: {}", run.name, fact.origin), fact.value};
+    if (own == nullptr || IsGiven(options, own->which)) continue;
+    options.given[own->which] = {fmt::format("{}: {}", run.name, fact.origin), fact.value};
     facts.push_back({fmt::format("{} {}", fact.option, fact.value), fact.origin});
   }
 }
@@ -97,7 +98,7 @@ bool SaysNothing(std::string_view value) {
 // A fact that is a setting of the server, taken as the option of the same name; `ignored` gets
 // those that are not simulated. Throws InputError (usage) for one that makes another deployment.
 void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedServer& server,
-                 AskedOptions& options, std::vector<KnownFact>& facts, IgnoredFacts& ignored) {
+                 GivenOptions& options, std::vector<KnownFact>& facts, IgnoredFacts& ignored) {
   constexpr std::size_t kShownMax = 60;
   const bool is_secret = fact.option.find("api_key") != std::string::npos ||
                          fact.option.ends_with("token") || fact.option.ends_with("password");
@@ -136,7 +137,7 @@ void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedSe
   facts.push_back({fmt::format("{} {}", setting->row->flag, Printable(fact.value)), fact.origin});
 }
 
-void TakeSettings(const BenchmarkRun& run, AskedOptions& options, std::vector<KnownFact>& facts,
+void TakeSettings(const BenchmarkRun& run, GivenOptions& options, std::vector<KnownFact>& facts,
                   IgnoredFacts& ignored) {
   const GivenOption named = NamedServer(options);
   const NamedPart server = NameServer(named.name, named.value);
@@ -148,13 +149,13 @@ void TakeSettings(const BenchmarkRun& run, AskedOptions& options, std::vector<Kn
   }
 }
 
-void RequireFacts(const std::string& file, const AskedOptions& options) {
+void RequireFacts(const std::string& file, const GivenOptions& options) {
   std::vector<std::string> open;
   std::string line = fmt::format("twinserve validate --measured {}", file);
   for (const OwnOption& own : kOwnOptions) {
     if (own.what == nullptr) continue;
-    if (!IsGiven(options, own.ask)) open.emplace_back(own.what);
-    const GivenOption* const given = options.Find(own.ask);
+    if (!IsGiven(options, own.which)) open.emplace_back(own.what);
+    const GivenOption* const given = options.Find(own.which);
     std::string value = given == nullptr ? own.example : given->value;
     if (value.find(' ') != std::string::npos && value[0] != '"') value = '"' + value + '"';
     line += fmt::format(" {} {}", own.option, value);
@@ -187,18 +188,18 @@ std::optional<std::int64_t> KvBlocks(const BenchmarkRun& run, const ExperimentTe
 
 ExperimentTemplate ReadBase(const SystemQuestion& asked, const BenchmarkRun& run,
                             std::vector<KnownFact>& facts, IgnoredFacts& ignored) {
-  AskedOptions options = asked.options;
-  options.given.erase(Ask::kConcurrency);  // part of the load (TakeLoadOptions)
-  options.given.erase(Ask::kRate);
+  GivenOptions options = asked.options;
+  options.given.erase(ExperimentOption::kConcurrency);  // part of the load (TakeLoadOptions)
+  options.given.erase(ExperimentOption::kRate);
   if (!asked.system.empty()) {
-    if (const auto first = options.First()) RefuseBoth(kCommand, *first);
+    if (const auto first = options.FirstGiven()) RefuseBoth(kCommand, *first);
     facts.push_back({asked.system, "--system"});
     return ExperimentTemplate(ExperimentFile(asked.system));
   }
   TakeOwnFacts(run, options, facts);
   RequireFacts(asked.measured, options);
   TakeSettings(run, options, facts, ignored);
-  options.given[Ask::kRate] = {"--rate", "inf"};  // any load: another one replaces it
+  options.given[ExperimentOption::kRate] = {"--rate", "inf"};  // any load: another one replaces it
   OptionExperiment made = ExperimentOf(options, kCommand);
   ReadOptions(made, asked.changes, options, kCommand);  // refuses a system that cannot start
   return TemplateOf(made, {}, kCommand);
@@ -247,15 +248,15 @@ void NoteContradictions(const BenchmarkRun& run, const ExperimentConfig& config,
 
 void TakeLoadOptions(const SystemQuestion& asked, BenchmarkRun& run) {
   const OptionValues values(asked.options, kCommand);
-  for (const auto& [ask, option] : asked.options.given) {
+  for (const auto& [which, option] : asked.options.given) {
     const bool open = !run.has_times && !run.rate && !run.cap;
-    if (ask == Ask::kConcurrency && !run.cap) {
+    if (which == ExperimentOption::kConcurrency && !run.cap) {
       run.cap = static_cast<std::int32_t>(
           std::min<std::int64_t>(values.CountOf(option), std::numeric_limits<std::int32_t>::max()));
-    } else if (ask == Ask::kRate && open) {
+    } else if (which == ExperimentOption::kRate && open) {
       run.rate = option.value == "inf" ? std::numeric_limits<double>::infinity()
                                        : values.NumberAbove0(option);
-    } else if (ask >= Ask::kRate && ask <= Ask::kHorizon) {
+    } else if (which >= ExperimentOption::kRate && which <= ExperimentOption::kHorizon) {
       values.Refuse(option.name, fmt::format("the load comes from {}; allowed: without {}",
                                              run.name, option.name));
     }

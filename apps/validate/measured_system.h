@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/asked/asked_options.h"
+#include "apps/experiment_options/given_options.h"
 #include "config/experiment_config.h"
 #include "traces/benchmark_run.h"
 
@@ -14,7 +14,7 @@ namespace twin::apps {
 struct SystemQuestion {
   std::string measured;  // the file
   std::string system;    // the experiment file of --system; empty: options
-  AskedOptions options;
+  GivenOptions options;
   std::vector<std::string> changes;  // of --set and --unset
 };
 

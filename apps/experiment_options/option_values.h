@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/asked/asked_options.h"
+#include "apps/experiment_options/given_options.h"
 #include "config/servers/settings.h"
 
 namespace twin::apps {
@@ -22,7 +22,7 @@ class OptionValues {
     double seconds = 0;
   };
 
-  OptionValues(const AskedOptions& asked, std::string command)
+  OptionValues(const GivenOptions& asked, std::string command)
       : asked_(asked), command_(std::move(command)) {}
 
   [[nodiscard]] std::string Where(const std::string& option) const;
@@ -32,7 +32,7 @@ class OptionValues {
 
   // A whole number from 1 on.
   [[nodiscard]] std::int64_t CountOf(const GivenOption& option) const;
-  [[nodiscard]] std::optional<std::int64_t> Count(Ask ask) const;
+  [[nodiscard]] std::optional<std::int64_t> Count(ExperimentOption which) const;
   [[nodiscard]] std::uint64_t NaturalNumber(const GivenOption& option) const;
   [[nodiscard]] double NumberAbove0(const GivenOption& option) const;
   // `allowed` describes the range, whose ends are allowed.
@@ -52,9 +52,9 @@ class OptionValues {
   [[nodiscard]] const GivenOption* FindParallelism(Setting setting) const;
 
  private:
-  [[nodiscard]] const GivenOption& Required(Ask ask, const char* name) const;
+  [[nodiscard]] const GivenOption& Required(ExperimentOption which, const char* name) const;
 
-  const AskedOptions& asked_;
+  const GivenOptions& asked_;
   std::string command_;
 };
 

@@ -1,4 +1,4 @@
-#include "apps/asked/start_checks.h"
+#include "apps/experiment_options/start_checks.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/asked/asked_options.h"
-#include "apps/asked/option_experiment.h"
+#include "apps/experiment_options/given_options.h"
+#include "apps/experiment_options/option_experiment.h"
 #include "apps/options.h"
 #include "config/experiment_config.h"
 
@@ -41,7 +41,7 @@ class AskedExperiment {
 
   std::string verb_;
   std::string file_;
-  AskedOptions options_;
+  GivenOptions options_;
   std::vector<std::string> changes_;
   OptionExperiment made_;
 };

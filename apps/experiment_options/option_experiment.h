@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/asked/asked_options.h"
+#include "apps/experiment_options/given_options.h"
 #include "config/experiment_config.h"
 
 namespace twin::apps {
@@ -21,7 +21,7 @@ struct OptionExperiment {
 
 // `command` ("run") comes first in errors. Reads the first line of a trace. Throws InputError
 // (usage) with the option, what is wrong, what is allowed; (data) if a trace cannot be read.
-OptionExperiment ExperimentOf(const AskedOptions& asked, const std::string& command);
+OptionExperiment ExperimentOf(const GivenOptions& asked, const std::string& command);
 
 // The experiment with the changes of --set and --unset, for further changes. Throws InputError
 // (usage).
@@ -31,7 +31,7 @@ ExperimentTemplate TemplateOf(const OptionExperiment& experiment,
 // The experiment with the changes of --set and --unset. Throws InputError (usage) also where the
 // system cannot start or no request fits: with the option that would help.
 ExperimentConfig ReadOptions(const OptionExperiment& experiment,
-                             const std::vector<std::string>& changes, const AskedOptions& asked,
+                             const std::vector<std::string>& changes, const GivenOptions& asked,
                              const std::string& command);
 
 }  // namespace twin::apps

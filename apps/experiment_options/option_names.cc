@@ -1,4 +1,4 @@
-#include "apps/asked/option_names.h"
+#include "apps/experiment_options/option_names.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "apps/asked/option_values.h"
+#include "apps/experiment_options/option_values.h"
 
 #include <fmt/format.h>
 
@@ -50,8 +50,8 @@ std::int64_t OptionValues::CountOf(const GivenOption& option) const {
          fmt::format("is {}; allowed: a whole number from 1 on", Printable(option.value)));
 }
 
-std::optional<std::int64_t> OptionValues::Count(Ask ask) const {
-  const GivenOption* const option = asked_.Find(ask);
+std::optional<std::int64_t> OptionValues::Count(ExperimentOption which) const {
+  const GivenOption* const option = asked_.Find(which);
   return option != nullptr ? std::optional(CountOf(*option)) : std::nullopt;
 }
 
@@ -86,19 +86,20 @@ std::pair<std::int64_t, std::int64_t> OptionValues::Range(const GivenOption& opt
 }
 
 const GivenOption* OptionValues::FindRamp() const {
-  for (const Ask ask : {Ask::kRamp, Ask::kRampStrategy, Ask::kRampStart, Ask::kRampEnd}) {
-    if (const GivenOption* const option = asked_.Find(ask)) return option;
+  for (const ExperimentOption which : {ExperimentOption::kRamp, ExperimentOption::kRampStrategy,
+                                       ExperimentOption::kRampStart, ExperimentOption::kRampEnd}) {
+    if (const GivenOption* const option = asked_.Find(which)) return option;
   }
   return nullptr;
 }
 
-const GivenOption& OptionValues::Required(Ask ask, const char* name) const {
-  if (const GivenOption* const option = asked_.Find(ask)) return *option;
+const GivenOption& OptionValues::Required(ExperimentOption which, const char* name) const {
+  if (const GivenOption* const option = asked_.Find(which)) return *option;
   Refuse(name, "missing; allowed: a rate, beside --ramp-up-strategy linear");
 }
 
 OptionValues::Ramp OptionValues::ReadRamp(std::int64_t requests) const {
-  if (const GivenOption* const ramp = asked_.Find(Ask::kRamp)) {
+  if (const GivenOption* const ramp = asked_.Find(ExperimentOption::kRamp)) {
     const std::vector<double> numbers = NumbersOf(ramp->value);
     if (numbers.size() == 3 && numbers[0] > 0 && numbers[1] > 0 && numbers[2] > 0) {
       return {numbers[0], numbers[1], numbers[2]};
@@ -106,13 +107,13 @@ OptionValues::Ramp OptionValues::ReadRamp(std::int64_t requests) const {
     Refuse(ramp->name,
            fmt::format("is {}; allowed: R0,R1,SECONDS, all above 0", Printable(ramp->value)));
   }
-  const GivenOption& strategy = Required(Ask::kRampStrategy, "--ramp-up-strategy");
+  const GivenOption& strategy = Required(ExperimentOption::kRampStrategy, "--ramp-up-strategy");
   if (strategy.value != "linear") {
     Refuse(strategy.name, fmt::format("is {}; allowed: linear, or --ramp R0,R1,SECONDS",
                                       Printable(strategy.value)));
   }
-  const double from = NumberAbove0(Required(Ask::kRampStart, "--ramp-up-start-rps"));
-  const double to = NumberAbove0(Required(Ask::kRampEnd, "--ramp-up-end-rps"));
+  const double from = NumberAbove0(Required(ExperimentOption::kRampStart, "--ramp-up-start-rps"));
+  const double to = NumberAbove0(Required(ExperimentOption::kRampEnd, "--ramp-up-end-rps"));
   // Its rate grows from request to request: the time of all of them is the sum of their gaps.
   const double mean_gap = from == to ? 1 / from : std::log(to / from) / (to - from);
   return {from, to, static_cast<double>(requests) * mean_gap};
@@ -125,10 +126,11 @@ bool OptionValues::IsParallelism(Setting setting) {
 
 const GivenOption* OptionValues::FindParallelism(Setting setting) const {
   CHECK(IsParallelism(setting));
-  const Ask ask = setting == Setting::kTensorParallel     ? Ask::kTensor
-                  : setting == Setting::kPipelineParallel ? Ask::kPipeline
-                                                          : Ask::kReplicas;
-  if (const GivenOption* const own = asked_.Find(ask)) return own;
+  const ExperimentOption which = setting == Setting::kTensorParallel ? ExperimentOption::kTensor
+                                 : setting == Setting::kPipelineParallel
+                                     ? ExperimentOption::kPipeline
+                                     : ExperimentOption::kReplicas;
+  if (const GivenOption* const own = asked_.Find(which)) return own;
   const auto last =
       std::find_if(asked_.server_flags.rbegin(), asked_.server_flags.rend(),
                    [&](const GivenOption& flag) { return SettingOfFlag(flag.name) == setting; });

@@ -1,4 +1,4 @@
-#include "apps/asked/asked_options.h"
+#include "apps/experiment_options/given_options.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ constexpr const char* kShown = "An experiment in options, in place of EXPERIMENT
 constexpr const char* kHidden = "";
 
 struct Row {
-  Ask ask;
+  ExperimentOption which;
   std::string_view names;  // the first is shown; the others are those of other programs
   const char* value;
   std::string_view field;  // that it sets, if it is one field
@@ -23,68 +23,73 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {Ask::kModel, "--model --model-path -m", "MODEL", "system.model",
+    {ExperimentOption::kModel, "--model --model-path -m", "MODEL", "system.model",
      "Model: a name, its id on huggingface.co, its folder or its config.json"},
-    {Ask::kHardware, "--hardware --system", "DEVICE", "system.hardware",
+    {ExperimentOption::kHardware, "--hardware --system", "DEVICE", "system.hardware",
      "Device, such as h100 or l40s (twinserve doctor --list hardware)"},
-    {Ask::kServer, "--server", "SERVER", "system.server",
+    {ExperimentOption::kServer, "--server", "SERVER", "system.server",
      "Server and version, such as \"vLLM 0.33.0\" (default: the newest vLLM that is known)"},
-    {Ask::kBackend, "--backend", "NAME", "system.server", nullptr},
-    {Ask::kBackendVersion, "--backend-version", "VERSION", "system.server", nullptr},
-    {Ask::kVllmVersion, "--vllm-version", "VERSION", "system.server", nullptr},
-    {Ask::kRate, "--rate --request-rate", "R", "workload.arrivals.rate",
+    {ExperimentOption::kBackend, "--backend", "NAME", "system.server", nullptr},
+    {ExperimentOption::kBackendVersion, "--backend-version", "VERSION", "system.server", nullptr},
+    {ExperimentOption::kVllmVersion, "--vllm-version", "VERSION", "system.server", nullptr},
+    {ExperimentOption::kRate, "--rate --request-rate", "R", "workload.arrivals.rate",
      "Requests per second, or inf: all at once"},
-    {Ask::kBurstiness, "--burstiness --arrival-smoothness", "B", "",
+    {ExperimentOption::kBurstiness, "--burstiness --arrival-smoothness", "B", "",
      "Shape of the gaps between requests: gamma; 1 is Poisson, less is burstier"},
-    {Ask::kConcurrency, "--concurrency --max-concurrency", "N", "workload.max_in_flight",
+    {ExperimentOption::kConcurrency, "--concurrency --max-concurrency", "N",
+     "workload.max_in_flight",
      "Users who wait for their answers; beside --rate or --trace, most requests in flight"},
-    {Ask::kThink, "--think", "S", "workload.arrivals.think.mean_s",
+    {ExperimentOption::kThink, "--think", "S", "workload.arrivals.think.mean_s",
      "Seconds between an answer and the next request of a user"},
-    {Ask::kTrace, "--trace --dataset-path --input-file --trace-data", "FILE", "workload.trace.path",
-     "Requests of a trace (twinserve trace info --help lists the formats)"},
-    {Ask::kRateScale, "--rate-scale", "X", "workload.trace.rate_scale",
+    {ExperimentOption::kTrace, "--trace --dataset-path --input-file --trace-data", "FILE",
+     "workload.trace.path", "Requests of a trace (twinserve trace info --help lists the formats)"},
+    {ExperimentOption::kRateScale, "--rate-scale", "X", "workload.trace.rate_scale",
      "The requests of the trace come X times as fast"},
-    {Ask::kRamp, "--ramp", "R0,R1,S", "",
+    {ExperimentOption::kRamp, "--ramp", "R0,R1,S", "",
      "Requests per second that grow from R0 to R1 within S seconds"},
-    {Ask::kRampStrategy, "--ramp-up-strategy", "NAME", "", nullptr},
-    {Ask::kRampStart, "--ramp-up-start-rps", "R", "", nullptr},
-    {Ask::kRampEnd, "--ramp-up-end-rps", "R", "", nullptr},
-    {Ask::kInputLen,
+    {ExperimentOption::kRampStrategy, "--ramp-up-strategy", "NAME", "", nullptr},
+    {ExperimentOption::kRampStart, "--ramp-up-start-rps", "R", "", nullptr},
+    {ExperimentOption::kRampEnd, "--ramp-up-end-rps", "R", "", nullptr},
+    {ExperimentOption::kInputLen,
      "--input-len --random-input-len --isl --synthetic-input-tokens-mean --prompt-tokens", "L",
      "workload.shape.prompt.value", "Tokens of a prompt (default: 1024)"},
-    {Ask::kOutputLen, "--output-len --random-output-len --osl --output-tokens", "L",
+    {ExperimentOption::kOutputLen, "--output-len --random-output-len --osl --output-tokens", "L",
      "workload.shape.output.value", "Tokens of an answer (default: 128)"},
-    {Ask::kInputRange, "--input-range", "A,B", "", "Tokens of a prompt, uniform from A to B"},
-    {Ask::kOutputRange, "--output-range", "A,B", "", "Tokens of an answer, uniform from A to B"},
-    {Ask::kRangeRatio, "--random-range-ratio", "R", "", nullptr},
-    {Ask::kPrefixLen, "--prefix-len --random-prefix-len --prefix-tokens", "L",
+    {ExperimentOption::kInputRange, "--input-range", "A,B", "",
+     "Tokens of a prompt, uniform from A to B"},
+    {ExperimentOption::kOutputRange, "--output-range", "A,B", "",
+     "Tokens of an answer, uniform from A to B"},
+    {ExperimentOption::kRangeRatio, "--random-range-ratio", "R", "", nullptr},
+    {ExperimentOption::kPrefixLen, "--prefix-len --random-prefix-len --prefix-tokens", "L",
      "workload.shape.shared_prefix.tokens", "Tokens in front of all prompts, which they share"},
-    {Ask::kPreset, "--preset", "NAME", "workload.preset",
+    {ExperimentOption::kPreset, "--preset", "NAME", "workload.preset",
      "Lengths as in a trace of Azure: conversation or code"},
-    {Ask::kDataset, "--dataset-name", "NAME", "", nullptr},
-    {Ask::kRequests, "--requests --num-prompts --request-count --num-requests", "N",
+    {ExperimentOption::kDataset, "--dataset-name", "NAME", "", nullptr},
+    {ExperimentOption::kRequests, "--requests --num-prompts --request-count --num-requests", "N",
      "workload.requests", "Number of requests (default: 1000, or those of the trace)"},
-    {Ask::kDuration, "--duration --benchmark-duration", "S", "workload.duration_s",
+    {ExperimentOption::kDuration, "--duration --benchmark-duration", "S", "workload.duration_s",
      "Seconds in which requests arrive"},
-    {Ask::kHorizon, "--horizon", "US", "", nullptr},
-    {Ask::kTensor, "--tp", "N", "system.tensor_parallel", "Ranks of tensor parallelism"},
-    {Ask::kPipeline, "--pp", "N", "system.pipeline_parallel", "Stages of a pipeline"},
-    {Ask::kReplicas, "--replicas --num-instances", "N", "system.replicas",
+    {ExperimentOption::kHorizon, "--horizon", "US", "", nullptr},
+    {ExperimentOption::kTensor, "--tp", "N", "system.tensor_parallel",
+     "Ranks of tensor parallelism"},
+    {ExperimentOption::kPipeline, "--pp", "N", "system.pipeline_parallel", "Stages of a pipeline"},
+    {ExperimentOption::kReplicas, "--replicas --num-instances", "N", "system.replicas",
      "Copies of the server, behind a router"},
-    {Ask::kRouter, "--router", "NAME", "system.router.kind",
+    {ExperimentOption::kRouter, "--router", "NAME", "system.router.kind",
      "Router of the replicas, such as least_requests (default: round_robin)"},
-    {Ask::kSeed, "--seed --random-seed", "N", "seed", "Seed of all random numbers (default: 1)"},
-    {Ask::kTtft, "--ttft", "MS", "slo.ttft_s", nullptr},
-    {Ask::kTpot, "--tpot", "MS", "slo.tpot_s", nullptr},
-    {Ask::kPolicy, "--policy", "POLICY", "policy",
+    {ExperimentOption::kSeed, "--seed --random-seed", "N", "seed",
+     "Seed of all random numbers (default: 1)"},
+    {ExperimentOption::kTtft, "--ttft", "MS", "slo.ttft_s", nullptr},
+    {ExperimentOption::kTpot, "--tpot", "MS", "slo.tpot_s", nullptr},
+    {ExperimentOption::kPolicy, "--policy", "POLICY", "policy",
      "Policy in place of the server's or the experiment's: a name (twinserve doctor --list "
      "policies), "
      "a shared library (.so), or a file of Python (.py, or .py:CLASS); with --engine also "
      "MODULE:CLASS"},
-    {Ask::kEngine, "--engine", "RELEASE", "policy.own.engine",
+    {ExperimentOption::kEngine, "--engine", "RELEASE", "policy.own.engine",
      "Release, such as vllm==0.33.0, whose scheduler the class of --policy is; without --policy, "
      "its own scheduler"},
-    {Ask::kSequences, "--max-num-running-reqs", "N", "", nullptr}};
+    {ExperimentOption::kSequences, "--max-num-running-reqs", "N", "", nullptr}};
 
 // Options of load generators and servers that say nothing about the experiment.
 constexpr std::string_view kIgnoredValues =
@@ -110,12 +115,12 @@ bool IsNamed(const Row& row, std::string_view name) {
   return is_named;
 }
 
-void AddRow(CommandParser command, const Row& row, std::string_view taken, AskedOptions& asked) {
+void AddRow(CommandParser command, const Row& row, std::string_view taken, GivenOptions& asked) {
   const char* group = row.help != nullptr ? kShown : kHidden;
   ForEachWord(row.names, [&](const std::string& name) {
     if (name == taken) return;
-    const auto take = [&asked, name, ask = row.ask](const std::string& value) {
-      asked.given[ask] = {name, value};
+    const auto take = [&asked, name, which = row.which](const std::string& value) {
+      asked.given[which] = {name, value};
     };
     command.AddRepeatable(name, row.value, take, row.help != nullptr ? row.help : "").Group(group);
     group = kHidden;
@@ -123,7 +128,7 @@ void AddRow(CommandParser command, const Row& row, std::string_view taken, Asked
 }
 
 void AddServerFlag(CommandParser command, const std::string& name, SettingValue value,
-                   const std::string& help, AskedOptions& asked) {
+                   const std::string& help, GivenOptions& asked) {
   const auto take = [&asked, name](const std::string& text) {
     asked.server_flags.push_back({name, text});
   };
@@ -148,7 +153,7 @@ struct SimulatedFlag {
   std::string titles;
 };
 
-void AddSimulatedFlags(CommandParser command, AskedOptions& asked) {
+void AddSimulatedFlags(CommandParser command, GivenOptions& asked) {
   std::map<std::string, SimulatedFlag> flags;
   for (const Server* const server : Servers()) {
     const auto add = [&](const std::string& name, SettingValue value) {
@@ -187,7 +192,7 @@ std::optional<FoundSetting> FindFlag(const std::vector<std::string>& line, std::
 
 // Servers have hundreds of flags that are not simulated: those of the line are declared.
 void AddNamedFlags(CommandParser command, const std::vector<std::string>& line,
-                   AskedOptions& asked) {
+                   GivenOptions& asked) {
   for (const std::string& word : line) {
     if (!word.starts_with("--")) continue;
     const std::string name = word.substr(0, word.find('='));
@@ -198,7 +203,7 @@ void AddNamedFlags(CommandParser command, const std::vector<std::string>& line,
   }
 }
 
-void AddIgnored(CommandParser command, AskedOptions& asked) {
+void AddIgnored(CommandParser command, GivenOptions& asked) {
   const auto note = [&asked](const std::string& name) {
     if (std::ranges::find(asked.ignored, name) == asked.ignored.end()) {
       asked.ignored.push_back(name);
@@ -220,12 +225,12 @@ void AddIgnored(CommandParser command, AskedOptions& asked) {
 
 }  // namespace
 
-const GivenOption* AskedOptions::Find(Ask ask) const {
-  const auto found = given.find(ask);
+const GivenOption* GivenOptions::Find(ExperimentOption which) const {
+  const auto found = given.find(which);
   return found == given.end() ? nullptr : &found->second;
 }
 
-std::optional<GivenOption> AskedOptions::First() const {
+std::optional<GivenOption> GivenOptions::FirstGiven() const {
   if (!given.empty()) return given.begin()->second;
   if (!server_flags.empty()) return server_flags.front();
   if (!goals.empty()) return GivenOption{"--goodput", goals.front()};
@@ -234,7 +239,7 @@ std::optional<GivenOption> AskedOptions::First() const {
 }
 
 void AddExperimentOptions(CommandParser command, const std::vector<std::string>& line,
-                          AskedOptions& asked, std::string_view taken) {
+                          GivenOptions& asked, std::string_view taken) {
   for (const Row& row : kRows) AddRow(command, row, taken, asked);
   command
       .AddOption("--goodput", asked.goals,
@@ -245,7 +250,7 @@ void AddExperimentOptions(CommandParser command, const std::vector<std::string>&
       .AddFlag(
           "--fixed-schedule",
           [&asked] {
-            asked.given[Ask::kFixedSchedule] = {"--fixed-schedule", ""};
+            asked.given[ExperimentOption::kFixedSchedule] = {"--fixed-schedule", ""};
           },
           "")
       .Group(kHidden);
@@ -254,15 +259,15 @@ void AddExperimentOptions(CommandParser command, const std::vector<std::string>&
   AddNamedFlags(command, line, asked);
 }
 
-GivenOption NamedServer(const AskedOptions& asked) {
+GivenOption NamedServer(const GivenOptions& asked) {
   GivenOption named{"--server", ""};
-  if (const GivenOption* const server = asked.Find(Ask::kServer)) named = *server;
-  if (const GivenOption* const version = asked.Find(Ask::kVllmVersion)) {
+  if (const GivenOption* const server = asked.Find(ExperimentOption::kServer)) named = *server;
+  if (const GivenOption* const version = asked.Find(ExperimentOption::kVllmVersion)) {
     named = {version->name, fmt::format("{} {}", kVllmServer.title, version->value)};
   }
-  const GivenOption* const backend = asked.Find(Ask::kBackend);
+  const GivenOption* const backend = asked.Find(ExperimentOption::kBackend);
   if (backend != nullptr && !backend->value.starts_with("openai") && named.value.empty()) {
-    const GivenOption* const version = asked.Find(Ask::kBackendVersion);
+    const GivenOption* const version = asked.Find(ExperimentOption::kBackendVersion);
     named = {backend->name, backend->value + (version ? " " + version->value : "")};
   }
   return named;

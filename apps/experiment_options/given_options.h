@@ -13,7 +13,7 @@
 namespace twin::apps {
 
 // The meaning of an option, whichever of its names was written.
-enum class Ask : std::uint8_t {
+enum class ExperimentOption : std::uint8_t {
   kModel,
   kHardware,
   kServer,
@@ -60,27 +60,27 @@ struct GivenOption {
   std::string value;
 };
 
-struct AskedOptions {
-  std::map<Ask, GivenOption> given;       // the last one of each
-  std::vector<GivenOption> server_flags;  // in order; empty values: flags without one
-  std::vector<std::string> goals;         // KEY:MS
-  std::vector<std::string> ignored;       // names of options without a meaning here
+struct GivenOptions {
+  std::map<ExperimentOption, GivenOption> given;  // the last one of each
+  std::vector<GivenOption> server_flags;          // in order; empty values: flags without one
+  std::vector<std::string> goals;                 // KEY:MS
+  std::vector<std::string> ignored;               // names of options without a meaning here
 
   // Null if it was not given.
-  [[nodiscard]] const GivenOption* Find(Ask ask) const;
-  // The first option, in the order of Ask; nullopt if none was given. The options that are ignored
-  // count, too.
-  [[nodiscard]] std::optional<GivenOption> First() const;
+  [[nodiscard]] const GivenOption* Find(ExperimentOption which) const;
+  // The first option, in the order of ExperimentOption; nullopt if none was given. The options that
+  // are ignored count, too.
+  [[nodiscard]] std::optional<GivenOption> FirstGiven() const;
 };
 
 // Declares the options, which fill in `asked`, among them all flags of servers. Other names of an
 // option are accepted, but help texts do not list them; nor do they list flags that are not
 // simulated. `line`: the command line. `taken`: a name that the command itself uses; empty: none.
 void AddExperimentOptions(CommandParser command, const std::vector<std::string>& line,
-                          AskedOptions& asked, std::string_view taken = {});
+                          GivenOptions& asked, std::string_view taken = {});
 
 // The option that names the server; its value is empty if none does.
-GivenOption NamedServer(const AskedOptions& asked);
+GivenOption NamedServer(const GivenOptions& asked);
 
 // The field of an experiment that an option of one value sets, as --set names it; empty for all
 // other options.

@@ -1,4 +1,4 @@
-#include "apps/asked/option_experiment.h"
+#include "apps/experiment_options/option_experiment.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,9 +15,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/asked/option_names.h"
-#include "apps/asked/option_values.h"
-#include "apps/asked/start_checks.h"
+#include "apps/experiment_options/option_names.h"
+#include "apps/experiment_options/option_values.h"
+#include "apps/experiment_options/start_checks.h"
 #include "config/models/named_model.h"
 #include "config/policy_file.h"
 #include "config/servers/servers.h"
@@ -51,7 +51,7 @@ char UpperCaseWord(char c) {
 // Writes the fields of an experiment, part by part. Borrows the options.
 class FieldWriter {
  public:
-  FieldWriter(const AskedOptions& asked, const std::string& command)
+  FieldWriter(const GivenOptions& asked, const std::string& command)
       : asked_(asked), values_(asked, command) {}
 
   OptionExperiment Write() {
@@ -80,10 +80,10 @@ class FieldWriter {
     Set(path, part.name);
     if (!part.note.empty()) made_.reasons[path] = part.note;
   }
-  [[nodiscard]] const GivenOption* Find(Ask ask) const { return asked_.Find(ask); }
+  [[nodiscard]] const GivenOption* Find(ExperimentOption which) const { return asked_.Find(which); }
   // Sets `path` to the whole number of an option, if it was given.
-  void SetCount(Ask ask, const std::string& path) {
-    if (const auto count = values_.Count(ask)) Set(path, std::to_string(*count));
+  void SetCount(ExperimentOption which, const std::string& path) {
+    if (const auto count = values_.Count(which)) Set(path, std::to_string(*count));
   }
 
   void RefuseForeign();
@@ -99,7 +99,8 @@ class FieldWriter {
   void WriteRamp();
   void WriteUsers();
   void WriteLengths();
-  void WriteLength(const std::string& shape, Ask length, Ask range, std::int64_t otherwise);
+  void WriteLength(const std::string& shape, ExperimentOption length, ExperimentOption range,
+                   std::int64_t otherwise);
   void WriteSize();
   void WriteServerFlags();
   void WriteServerFlag(const GivenOption& flag);
@@ -113,7 +114,7 @@ class FieldWriter {
   }
   [[nodiscard]] std::string Name() const;
 
-  const AskedOptions& asked_;
+  const GivenOptions& asked_;
   OptionValues values_;
   OptionExperiment made_;
   std::string model_;  // names for the experiment
@@ -124,9 +125,9 @@ class FieldWriter {
 
 // Options of other programs whose meaning differs from what this program could do with them.
 void FieldWriter::RefuseForeign() {
-  if (const GivenOption* const ratio = Find(Ask::kRangeRatio)) {
+  if (const GivenOption* const ratio = Find(ExperimentOption::kRangeRatio)) {
     const double share = values_.NumberIn(*ratio, 0, 1, "a share from 0 to 1");
-    const std::int64_t given = values_.Count(Ask::kInputLen).value_or(kPromptTokens);
+    const std::int64_t given = values_.Count(ExperimentOption::kInputLen).value_or(kPromptTokens);
     const auto length = static_cast<double>(given);
     const auto round = [](double tokens) {
       return std::max<std::int64_t>(std::llround(tokens), 1);
@@ -140,11 +141,11 @@ void FieldWriter::RefuseForeign() {
                     "--input-range {0},{1} or --input-range {2},{3}",
                     low, high, least, given));
   }
-  if (const GivenOption* const horizon = Find(Ask::kHorizon)) {
+  if (const GivenOption* const horizon = Find(ExperimentOption::kHorizon)) {
     values_.Refuse(horizon->name, "counts microseconds; allowed: --duration, in seconds");
   }
-  if (const GivenOption* const dataset = Find(Ask::kDataset)) {
-    if (dataset->value != "random" && Find(Ask::kTrace) == nullptr) {
+  if (const GivenOption* const dataset = Find(ExperimentOption::kDataset)) {
+    if (dataset->value != "random" && Find(ExperimentOption::kTrace) == nullptr) {
       values_.Refuse(dataset->name,
                      fmt::format("is {}, which is not here; allowed: random with --input-len and "
                                  "--output-len, --preset conversation or code, or --trace FILE",
@@ -154,13 +155,13 @@ void FieldWriter::RefuseForeign() {
 }
 
 void FieldWriter::WriteSystem() {
-  const GivenOption* const model = Find(Ask::kModel);
+  const GivenOption* const model = Find(ExperimentOption::kModel);
   if (model == nullptr) {
     values_.Refuse("--model",
                    "missing; allowed: a model of twinserve doctor --list models, such as "
                    "llama-3.1-8b, its id on huggingface.co, its folder or its config.json");
   }
-  const GivenOption* const device = Find(Ask::kHardware);
+  const GivenOption* const device = Find(ExperimentOption::kHardware);
   if (device == nullptr) {
     values_.Refuse("--hardware",
                    "missing; allowed: a device of twinserve doctor --list hardware, such as h100");
@@ -174,16 +175,17 @@ void FieldWriter::WriteSystem() {
   Choose("system.model", named_model);
   Choose("system.hardware", named_device);
   WriteParallelism();
-  if (const GivenOption* const policy = Find(Ask::kPolicy)) {
+  if (const GivenOption* const policy = Find(ExperimentOption::kPolicy)) {
     made_.changes.push_back(PolicyChange(policy->value));
   }
-  if (const GivenOption* const engine = Find(Ask::kEngine)) {
-    made_.changes.push_back(EngineChange(engine->value, Find(Ask::kPolicy) != nullptr));
+  if (const GivenOption* const engine = Find(ExperimentOption::kEngine)) {
+    made_.changes.push_back(
+        EngineChange(engine->value, Find(ExperimentOption::kPolicy) != nullptr));
   }
 }
 
 void FieldWriter::WriteSeed() {
-  if (const GivenOption* const seed = Find(Ask::kSeed)) {
+  if (const GivenOption* const seed = Find(ExperimentOption::kSeed)) {
     return Set("seed", std::to_string(values_.NaturalNumber(*seed)));
   }
   Choose("seed", "1", kNotGiven);
@@ -222,7 +224,7 @@ void FieldWriter::WriteParallelism() {
     }
     Set("system.replicas", std::to_string(values_.CountOf(*copies)));
   }
-  if (const GivenOption* const router = Find(Ask::kRouter)) {
+  if (const GivenOption* const router = Find(ExperimentOption::kRouter)) {
     std::string kind = router->value;
     std::ranges::transform(kind, kind.begin(), UpperCaseWord);
     Set("system.router.kind", kind);
@@ -230,14 +232,17 @@ void FieldWriter::WriteParallelism() {
 }
 
 void FieldWriter::RefuseLooseLoad() {
-  const auto needs = [&](Ask ask, Ask other, const char* what) {
-    const GivenOption* const option = Find(ask);
+  const auto needs = [&](ExperimentOption which, ExperimentOption other, const char* what) {
+    const GivenOption* const option = Find(which);
     if (option != nullptr && Find(other) == nullptr) values_.Refuse(option->name, what);
   };
-  needs(Ask::kBurstiness, Ask::kRate, "has no rate; allowed: with --rate");
-  needs(Ask::kRateScale, Ask::kTrace, "has no trace; allowed: with --trace FILE");
-  needs(Ask::kFixedSchedule, Ask::kTrace, "has no trace; allowed: with --trace FILE");
-  const GivenOption* const rate = Find(Ask::kRate);
+  needs(ExperimentOption::kBurstiness, ExperimentOption::kRate,
+        "has no rate; allowed: with --rate");
+  needs(ExperimentOption::kRateScale, ExperimentOption::kTrace,
+        "has no trace; allowed: with --trace FILE");
+  needs(ExperimentOption::kFixedSchedule, ExperimentOption::kTrace,
+        "has no trace; allowed: with --trace FILE");
+  const GivenOption* const rate = Find(ExperimentOption::kRate);
   const GivenOption* const ramp = values_.FindRamp();
   if (rate != nullptr && ramp != nullptr) {
     values_.Refuse(ramp->name, fmt::format("the load has a rate; allowed: one of {}, {}",
@@ -247,23 +252,25 @@ void FieldWriter::RefuseLooseLoad() {
 
 void FieldWriter::WriteLoad() {
   RefuseLooseLoad();
-  const GivenOption* const trace = Find(Ask::kTrace);
+  const GivenOption* const trace = Find(ExperimentOption::kTrace);
   if (trace == nullptr) return WriteArrivals(nullptr);
   WriteTrace(*trace);
   if (!OpenTrace(trace->value)->has_arrivals()) return WriteArrivals(trace);
-  const GivenOption* const rate = Find(Ask::kRate) ? Find(Ask::kRate) : values_.FindRamp();
+  const GivenOption* const rate =
+      Find(ExperimentOption::kRate) ? Find(ExperimentOption::kRate) : values_.FindRamp();
   if (rate != nullptr) {
     values_.Refuse(rate->name,
                    fmt::format("{} has times of its own; allowed: {} alone, --rate-scale X, or "
                                "--rate with a trace without times",
                                trace->value, trace->name));
   }
-  SetCount(Ask::kConcurrency, "workload.max_in_flight");
+  SetCount(ExperimentOption::kConcurrency, "workload.max_in_flight");
 }
 
 void FieldWriter::WriteTrace(const GivenOption& trace) {
-  for (const Ask length : {Ask::kInputLen, Ask::kInputRange, Ask::kOutputLen, Ask::kOutputRange,
-                           Ask::kPrefixLen, Ask::kPreset}) {
+  for (const ExperimentOption length :
+       {ExperimentOption::kInputLen, ExperimentOption::kInputRange, ExperimentOption::kOutputLen,
+        ExperimentOption::kOutputRange, ExperimentOption::kPrefixLen, ExperimentOption::kPreset}) {
     const GivenOption* const given = Find(length);
     if (given == nullptr) continue;
     values_.Refuse(given->name, fmt::format("lengths come from {}; allowed: one of {}, {}",
@@ -271,7 +278,7 @@ void FieldWriter::WriteTrace(const GivenOption& trace) {
   }
   Set("workload.trace.path", fs::absolute(trace.value).lexically_normal().string());
   load_ = fs::path(trace.value).stem().string();
-  if (const GivenOption* const scale = Find(Ask::kRateScale)) {
+  if (const GivenOption* const scale = Find(ExperimentOption::kRateScale)) {
     Set("workload.trace.rate_scale", ShortestText(values_.NumberAbove0(*scale)));
   }
 }
@@ -280,9 +287,9 @@ void FieldWriter::WriteTrace(const GivenOption& trace) {
 void FieldWriter::WriteArrivals(const GivenOption* trace) {
   if (values_.FindRamp() != nullptr) {
     WriteRamp();
-  } else if (const GivenOption* const rate = Find(Ask::kRate)) {
+  } else if (const GivenOption* const rate = Find(ExperimentOption::kRate)) {
     WriteRate(*rate);
-  } else if (Find(Ask::kConcurrency) != nullptr) {
+  } else if (Find(ExperimentOption::kConcurrency) != nullptr) {
     return WriteUsers();
   } else if (trace == nullptr) {
     values_.RefuseAll(kOpenLoad);
@@ -291,10 +298,10 @@ void FieldWriter::WriteArrivals(const GivenOption* trace) {
                                             "--concurrency N",
                                             trace->value));
   }
-  if (const GivenOption* const think = Find(Ask::kThink)) {
+  if (const GivenOption* const think = Find(ExperimentOption::kThink)) {
     values_.Refuse(think->name, "nobody waits for an answer; allowed: with --concurrency N alone");
   }
-  SetCount(Ask::kConcurrency, "workload.max_in_flight");
+  SetCount(ExperimentOption::kConcurrency, "workload.max_in_flight");
 }
 
 void FieldWriter::WriteRate(const GivenOption& rate) {
@@ -307,7 +314,7 @@ void FieldWriter::WriteRate(const GivenOption& rate) {
     values_.Refuse(rate.name, fmt::format("is {}; allowed: a number above 0, or inf (all at once)",
                                           Printable(rate.value)));
   }
-  const GivenOption* const burstiness = Find(Ask::kBurstiness);
+  const GivenOption* const burstiness = Find(ExperimentOption::kBurstiness);
   const double shape = burstiness != nullptr ? values_.NumberAbove0(*burstiness) : 1;
   Set("workload.arrivals.kind", shape == 1 ? "poisson" : "gamma");
   Set("workload.arrivals.rate", ShortestText(*value));
@@ -317,7 +324,7 @@ void FieldWriter::WriteRate(const GivenOption& rate) {
 
 void FieldWriter::WriteRamp() {
   const OptionValues::Ramp ramp =
-      values_.ReadRamp(values_.Count(Ask::kRequests).value_or(kRequests));
+      values_.ReadRamp(values_.Count(ExperimentOption::kRequests).value_or(kRequests));
   Set("workload.arrivals.kind", "ramp");
   Set("workload.arrivals.rate", ShortestText(ramp.from));
   Set("workload.arrivals.rate_to", ShortestText(ramp.to));
@@ -327,19 +334,20 @@ void FieldWriter::WriteRamp() {
 
 void FieldWriter::WriteUsers() {
   Set("workload.arrivals.kind", "closed_loop");
-  SetCount(Ask::kConcurrency, "workload.arrivals.users");
-  if (const GivenOption* const think = Find(Ask::kThink)) {
+  SetCount(ExperimentOption::kConcurrency, "workload.arrivals.users");
+  if (const GivenOption* const think = Find(ExperimentOption::kThink)) {
     const double seconds = values_.NumberIn(*think, 0, 1e9, "seconds from 0 on");
     Set("workload.arrivals.think.mean_s", ShortestText(seconds));
   }
-  NameLoad(fmt::format("c{}", *values_.Count(Ask::kConcurrency)));
+  NameLoad(fmt::format("c{}", *values_.Count(ExperimentOption::kConcurrency)));
 }
 
 void FieldWriter::WriteLengths() {
-  if (Find(Ask::kTrace) != nullptr) return;
-  if (const GivenOption* const preset = Find(Ask::kPreset)) {
-    for (const Ask length :
-         {Ask::kInputLen, Ask::kInputRange, Ask::kOutputLen, Ask::kOutputRange}) {
+  if (Find(ExperimentOption::kTrace) != nullptr) return;
+  if (const GivenOption* const preset = Find(ExperimentOption::kPreset)) {
+    for (const ExperimentOption length :
+         {ExperimentOption::kInputLen, ExperimentOption::kInputRange, ExperimentOption::kOutputLen,
+          ExperimentOption::kOutputRange}) {
       const GivenOption* const given = Find(length);
       if (given == nullptr) continue;
       values_.Refuse(given->name,
@@ -352,21 +360,23 @@ void FieldWriter::WriteLengths() {
     }
     Set("workload.preset", preset->value);
   } else {
-    WriteLength("prompt", Ask::kInputLen, Ask::kInputRange, kPromptTokens);
-    WriteLength("output", Ask::kOutputLen, Ask::kOutputRange, kOutputTokens);
-    const bool none = !Find(Ask::kInputLen) && !Find(Ask::kInputRange) && !Find(Ask::kOutputLen) &&
-                      !Find(Ask::kOutputRange);
+    WriteLength("prompt", ExperimentOption::kInputLen, ExperimentOption::kInputRange,
+                kPromptTokens);
+    WriteLength("output", ExperimentOption::kOutputLen, ExperimentOption::kOutputRange,
+                kOutputTokens);
+    const bool none = !Find(ExperimentOption::kInputLen) && !Find(ExperimentOption::kInputRange) &&
+                      !Find(ExperimentOption::kOutputLen) && !Find(ExperimentOption::kOutputRange);
     if (none) made_.open.emplace_back("lengths");
   }
-  if (const auto prefix = values_.Count(Ask::kPrefixLen)) {
+  if (const auto prefix = values_.Count(ExperimentOption::kPrefixLen)) {
     Set("workload.shape.shared_prefix.prompts", "1");
     Set("workload.shape.shared_prefix.tokens", std::to_string(*prefix));
   }
 }
 
 // Clients ask for at most the longest output, so that no policy knows the length of an answer.
-void FieldWriter::WriteLength(const std::string& shape, Ask length, Ask range,
-                              std::int64_t otherwise) {
+void FieldWriter::WriteLength(const std::string& shape, ExperimentOption length,
+                              ExperimentOption range, std::int64_t otherwise) {
   const std::string path = "workload.shape." + shape;
   const GivenOption* const given = Find(length);
   const GivenOption* const given_range = Find(range);
@@ -392,18 +402,20 @@ void FieldWriter::WriteLength(const std::string& shape, Ask length, Ask range,
 }
 
 void FieldWriter::WriteSize() {
-  if (const GivenOption* const duration = Find(Ask::kDuration)) {
+  if (const GivenOption* const duration = Find(ExperimentOption::kDuration)) {
     Set("workload.duration_s", ShortestText(values_.NumberAbove0(*duration)));
   }
-  SetCount(Ask::kRequests, "workload.requests");
-  if (Find(Ask::kRequests) || Find(Ask::kDuration) || Find(Ask::kTrace)) return;
+  SetCount(ExperimentOption::kRequests, "workload.requests");
+  if (Find(ExperimentOption::kRequests) || Find(ExperimentOption::kDuration) ||
+      Find(ExperimentOption::kTrace))
+    return;
   Choose("workload.requests", std::to_string(kRequests), kNotGiven);
   made_.open.emplace_back("requests");
 }
 
 void FieldWriter::WriteServerFlags() {
   for (const GivenOption& flag : asked_.server_flags) WriteServerFlag(flag);
-  const GivenOption* const limit = Find(Ask::kSequences);
+  const GivenOption* const limit = Find(ExperimentOption::kSequences);
   if (limit == nullptr) return;
   const std::string field = FieldOfServer(server_, Setting::kMaxNumSeqs);
   if (field.empty()) {
@@ -455,11 +467,11 @@ void FieldWriter::WriteServerFlag(const GivenOption& flag) {
     case SettingMeaning::Kind::kSet:
       break;
   }
-  if (meaning.field.starts_with("policy.") && Find(Ask::kPolicy) != nullptr) {
+  if (meaning.field.starts_with("policy.") && Find(ExperimentOption::kPolicy) != nullptr) {
     values_.Refuse(flag.name,
                    fmt::format("is a flag of {}, whose policy --policy replaces; allowed: --set "
                                "policy.{}.FIELD=VALUE",
-                               ServerTitle(server_, ""), Find(Ask::kPolicy)->value));
+                               ServerTitle(server_, ""), Find(ExperimentOption::kPolicy)->value));
   }
   Set(meaning.field, meaning.value);
 }
@@ -510,8 +522,9 @@ void FieldWriter::WriteGoals() {
     const bool has_both = colon != std::string::npos && colon + 1 < goal.size();
     WriteGoal("--goodput", goal.substr(0, colon), has_both ? goal.substr(colon + 1) : "");
   }
-  for (const auto& [ask, key] : {std::pair(Ask::kTtft, "ttft"), std::pair(Ask::kTpot, "tpot")}) {
-    if (const GivenOption* const goal = Find(ask)) WriteGoal(goal->name, key, goal->value);
+  for (const auto& [which, key] :
+       {std::pair(ExperimentOption::kTtft, "ttft"), std::pair(ExperimentOption::kTpot, "tpot")}) {
+    if (const GivenOption* const goal = Find(which)) WriteGoal(goal->name, key, goal->value);
   }
 }
 
@@ -538,7 +551,7 @@ std::string FieldWriter::Name() const {
 
 }  // namespace
 
-OptionExperiment ExperimentOf(const AskedOptions& asked, const std::string& command) {
+OptionExperiment ExperimentOf(const GivenOptions& asked, const std::string& command) {
   return FieldWriter(asked, command).Write();
 }
 
@@ -551,14 +564,16 @@ ExperimentTemplate TemplateOf(const OptionExperiment& experiment,
 }
 
 ExperimentConfig ReadOptions(const OptionExperiment& experiment,
-                             const std::vector<std::string>& changes, const AskedOptions& asked,
+                             const std::vector<std::string>& changes, const GivenOptions& asked,
                              const std::string& command) {
   const ExperimentTemplate made = TemplateOf(experiment, changes, command);
   ExperimentConfig config = made.With({}, {});
   RequireFit(made, config, command);
   const GivenOption* length = nullptr;
-  for (const Ask ask : {Ask::kInputLen, Ask::kInputRange, Ask::kOutputLen, Ask::kOutputRange}) {
-    if (length == nullptr) length = asked.Find(ask);
+  for (const ExperimentOption which :
+       {ExperimentOption::kInputLen, ExperimentOption::kInputRange, ExperimentOption::kOutputLen,
+        ExperimentOption::kOutputRange}) {
+    if (length == nullptr) length = asked.Find(which);
   }
   RequireShortRequests(config,
                        fmt::format("{}: {}", command, length ? length->name : "--input-len"));

@@ -1,4 +1,4 @@
-#include "apps/asked/asked_experiment.h"
+#include "apps/experiment_options/asked_experiment.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,16 +52,16 @@ void AskedExperiment::AddTo(CommandParser command, const std::string& verb,
 }
 
 ExperimentConfig AskedExperiment::ReadFile() const {
-  AskedOptions others = options_;
-  others.given.erase(Ask::kPolicy);
-  others.given.erase(Ask::kEngine);
-  if (const std::optional<GivenOption> first = others.First()) RefuseBoth(verb_, *first);
+  GivenOptions others = options_;
+  others.given.erase(ExperimentOption::kPolicy);
+  others.given.erase(ExperimentOption::kEngine);
+  if (const std::optional<GivenOption> first = others.FirstGiven()) RefuseBoth(verb_, *first);
   std::vector<std::string> changes = changes_;
-  if (const GivenOption* const engine = options_.Find(Ask::kEngine)) {
-    const bool beside_policy = options_.Find(Ask::kPolicy) != nullptr;
+  if (const GivenOption* const engine = options_.Find(ExperimentOption::kEngine)) {
+    const bool beside_policy = options_.Find(ExperimentOption::kPolicy) != nullptr;
     changes.insert(changes.begin(), EngineChange(engine->value, beside_policy));
   }
-  if (const GivenOption* const policy = options_.Find(Ask::kPolicy)) {
+  if (const GivenOption* const policy = options_.Find(ExperimentOption::kPolicy)) {
     changes.insert(changes.begin(), PolicyChange(policy->value));
   }
   return ReadExperiment(ExperimentFile(file_), changes);
@@ -69,7 +69,7 @@ ExperimentConfig AskedExperiment::ReadFile() const {
 
 ExperimentConfig AskedExperiment::Read() {
   if (!file_.empty()) return ReadFile();
-  const std::optional<GivenOption> first = options_.First();
+  const std::optional<GivenOption> first = options_.FirstGiven();
   if (!first) {
     throw InputError(InputError::Kind::kUsage, verb_,
                      fmt::format("no experiment; allowed: EXPERIMENT, a file, or options: --model "
@@ -83,9 +83,9 @@ ExperimentConfig AskedExperiment::Read() {
 
 std::vector<std::string> AskedExperiment::IgnoredNotes() const {
   std::vector<std::string> names = options_.ignored;
-  const GivenOption* const backend = options_.Find(Ask::kBackend);
+  const GivenOption* const backend = options_.Find(ExperimentOption::kBackend);
   if (backend != nullptr && backend->value.starts_with("openai")) names.push_back(backend->name);
-  const GivenOption* const dataset = options_.Find(Ask::kDataset);
+  const GivenOption* const dataset = options_.Find(ExperimentOption::kDataset);
   if (dataset != nullptr) names.push_back(dataset->name);
   std::vector<std::string> notes;
   if (!names.empty()) {
