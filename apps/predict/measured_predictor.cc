@@ -19,7 +19,7 @@ class MeasuredPredictor : public OperationPredictor {
                     const sim::OperationKind& kind)
       : hardware_(hardware), profile_(profile.operations), kind_(kind) {}
 
-  sim::Estimate Predict(const CsvTable& row) override {
+  sim::TimeEstimate Predict(const CsvTable& row) override {
     const OperationCall call = ReadOperationCall(kind_, row);
     const Key key{call.library, call.variant, call.shape};
     auto found = models_.find(key);

@@ -197,7 +197,7 @@ std::vector<double> LeftOut(const HardwareSpec& hardware, const sim::OperationKi
     std::size_t position = 0;
     for (const auto& [call, log_seconds] : calls) {
       if (position++ % thin != 0) continue;
-      const sim::Estimate estimate = model(call);
+      const sim::TimeEstimate estimate = model(call);
       errors.push_back(std::log(estimate.seconds) - log_seconds);
       standard.push_back(errors.back() / std::max(0.01, estimate.log_sd));
     }

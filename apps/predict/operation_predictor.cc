@@ -27,7 +27,7 @@ class GemmPredictor : public OperationPredictor {
   GemmPredictor(const HardwareSpec& hardware, const sim::DeviceProfile& profile)
       : hardware_(hardware), profile_(profile) {}
 
-  sim::Estimate Predict(const CsvTable& row) override {
+  sim::TimeEstimate Predict(const CsvTable& row) override {
     const sim::KernelLibrary library = LibraryOf(row);
     auto found = models_.find(library);
     if (found == models_.end()) {
@@ -77,7 +77,7 @@ class AttentionPredictor : public OperationPredictor {
                      bool generation)
       : hardware_(hardware), profile_(profile.attention), generation_(generation) {}
 
-  sim::Estimate Predict(const CsvTable& row) override {
+  sim::TimeEstimate Predict(const CsvTable& row) override {
     const sim::AttentionModel& model = ModelOf(row);
     const auto batch = static_cast<double>(row.Integer("batch", 1, kBatchMax));
     if (generation_) {

@@ -20,7 +20,7 @@ class OperationPredictor {
  public:
   virtual ~OperationPredictor() = default;
   // Throws InputError with file, line and field.
-  virtual sim::Estimate Predict(const CsvTable& row) = 0;
+  virtual sim::TimeEstimate Predict(const CsvTable& row) = 0;
 };
 
 // The library that the column `backend` names; vLLM without it.

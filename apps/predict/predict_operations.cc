@@ -85,7 +85,7 @@ std::uint64_t PredictOperations(const HardwareSpec& hardware, const sim::DeviceP
   std::uint64_t rows = 0;
   while (table.Next()) {
     EndIfStopped(control);
-    const sim::Estimate estimate = predictor->Predict(table);
+    const sim::TimeEstimate estimate = predictor->Predict(table);
     const double us = kUsPerSecond * estimate.seconds;
     const double factor = std::exp(kInterval * estimate.log_sd);
     out.Add(us, us / factor, us * factor);

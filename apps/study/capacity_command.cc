@@ -133,7 +133,7 @@ std::string Shown(double value) { return std::isfinite(value) ? RoundedText(valu
 void PrintCapacities(const run::CapacityAnswer& answer, bool smallest, TableFormat format) {
   Table table{.columns = {"experiment", "verdict", "limiting", "value", "requests", "runs"},
               .left = 3};
-  std::vector<Estimate> values;
+  std::vector<IntervalEstimate> values;
   for (const run::Capacity& capacity : answer.capacities) {
     values.push_back({capacity.value, capacity.low, capacity.high});
     table.rows.push_back({capacity.experiment, run::NameOf(capacity.verdict),

@@ -33,7 +33,7 @@ struct StudyPoint {
   std::string n;
   std::string errors;
   std::string saturated;
-  std::vector<Estimate> estimates;  // by metric
+  std::vector<IntervalEstimate> estimates;  // by metric
 };
 
 struct StudyPoints {
@@ -118,10 +118,10 @@ void MarkBest(const Study& study, const StudyPoints& found, std::size_t metric,
     by_workload[workload].push_back(point);
   }
   for (const auto& [workload, points] : by_workload) {
-    std::vector<Estimate> estimates;
+    std::vector<IntervalEstimate> estimates;
     for (const std::size_t point : points) {
       const bool saturated = found.points[point].saturated == "yes";
-      estimates.push_back(saturated ? Estimate{} : found.points[point].estimates[metric]);
+      estimates.push_back(saturated ? IntervalEstimate{} : found.points[point].estimates[metric]);
     }
     if (const auto best = DecidedBest(estimates, *higher))
       table.rows[points[*best]][table_column].best = true;
@@ -189,7 +189,7 @@ void WriteStudyPoints(std::ostream& out, const Study& study, const std::filesyst
       settings[study.columns()[column]] = SettingJson(point.settings[column]);
     Json metrics = Json::object();
     for (std::size_t metric = 0; metric < found.metrics.size(); ++metric) {
-      const Estimate& one = point.estimates[metric];
+      const IntervalEstimate& one = point.estimates[metric];
       Json& shown = metrics[found.metrics[metric]];
       shown = {
           {"mean", MeanJson(one.value)}, {"low", MeanJson(one.low)}, {"high", MeanJson(one.high)}};

@@ -233,7 +233,7 @@ std::string NumberText(double value) {
   return std::abs(value) < 9999.5 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
 }
 
-std::string EstimateText(const Estimate& estimate) {
+std::string EstimateText(const IntervalEstimate& estimate) {
   const auto& [value, low, high, runs_wanted] = estimate;
   const double half = (high - low) / 2;
   if (std::isfinite(value) && runs_wanted > 0) {
@@ -248,11 +248,12 @@ std::string EstimateText(const Estimate& estimate) {
   return fmt::format("{} [{}, {}]", shown, Rounded(low, decimals), Rounded(high, decimals));
 }
 
-std::optional<std::size_t> DecidedBest(std::span<const Estimate> estimates, bool higher_is_better) {
+std::optional<std::size_t> DecidedBest(std::span<const IntervalEstimate> estimates,
+                                       bool higher_is_better) {
   std::optional<std::size_t> best;
   std::size_t defined = 0;
   for (std::size_t i = 0; i < estimates.size(); ++i) {
-    const Estimate& one = estimates[i];
+    const IntervalEstimate& one = estimates[i];
     if (!std::isfinite(one.value)) continue;
     if (!std::isfinite(one.low) || !std::isfinite(one.high)) return std::nullopt;
     ++defined;

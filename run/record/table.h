@@ -20,7 +20,7 @@ enum class TableFormat : std::uint8_t { kText, kMarkdown, kLatex };
 std::optional<TableFormat> FindTableFormat(std::string_view word);
 
 // A number with its interval; NaN where it is undefined, or the interval is unknown.
-struct Estimate {
+struct IntervalEstimate {
   double value = std::numeric_limits<double>::quiet_NaN();
   double low = std::numeric_limits<double>::quiet_NaN();
   double high = std::numeric_limits<double>::quiet_NaN();
@@ -45,11 +45,12 @@ std::string NumberText(double value);
 // "412 ± 13", or "412 [404, 430]" if the ends are not equally far away. Shows digits down to the
 // first of half the interval's width, down to the second if the first is 1. NumberText of the value
 // without an interval, or with one of no width; "42.2 (20 runs)" says how many an interval wants.
-std::string EstimateText(const Estimate& estimate);
+std::string EstimateText(const IntervalEstimate& estimate);
 
 // The estimate that is better than all others that are defined: its interval lies apart from
 // theirs. nullopt if there is none, none to compare with, or an interval is unknown.
-std::optional<std::size_t> DecidedBest(std::span<const Estimate> estimates, bool higher_is_better);
+std::optional<std::size_t> DecidedBest(std::span<const IntervalEstimate> estimates,
+                                       bool higher_is_better);
 
 struct Table {
   std::vector<std::string> columns;

@@ -9,7 +9,7 @@ namespace twin::sim {
 namespace {
 
 // Times add; errors are independent.
-Estimate Independent(const Estimate& a, const Estimate& b) {
+TimeEstimate Independent(const TimeEstimate& a, const TimeEstimate& b) {
   const double seconds = a.seconds + b.seconds;
   if (seconds == 0) return {};
   return {seconds, std::hypot(a.seconds * a.log_sd, b.seconds * b.log_sd) / seconds,
@@ -17,7 +17,7 @@ Estimate Independent(const Estimate& a, const Estimate& b) {
 }
 
 // The time of `all` without that of `part`, which it contains.
-Estimate SubtractEstimate(const Estimate& all, const Estimate& part) {
+TimeEstimate SubtractEstimate(const TimeEstimate& all, const TimeEstimate& part) {
   return {std::max(0.0, all.seconds - part.seconds), all.log_sd, all.lasting_sd};
 }
 
@@ -161,10 +161,10 @@ LayerOperations::Attention Attend(const AttentionModel& model, const StepLoad& s
     attention.decodes = layers * model.Predict<kSpread>(seen.decodes, batch);
     return attention;
   }
-  const Estimate alone = model.Predict<kSpread>(seen.chunks);
+  const TimeEstimate alone = model.Predict<kSpread>(seen.chunks);
   attention.chunks = layers * alone;
   if (seen.decodes.requests > 0) {
-    const Estimate both = model.Predict<kSpread>(seen.chunks, seen.decodes, alone, batch);
+    const TimeEstimate both = model.Predict<kSpread>(seen.chunks, seen.decodes, alone, batch);
     attention.decodes = SubtractEstimate(layers * both, attention.chunks);
   }
   return attention;
@@ -231,14 +231,14 @@ LayerOperations::LayerOperations(const LayerContext& context, const LayerSpec& l
                      context.device.attention);
 }
 
-Estimate LayerOperations::Gemms(std::int64_t rows) const {
-  Estimate layer;
+TimeEstimate LayerOperations::Gemms(std::int64_t rows) const {
+  TimeEstimate layer;
   for (const ProductCurve& product : products_) layer = Independent(layer, product(rows));
   return layer;
 }
 
 // Bytes moved: a norm reads an update and the residual and writes the residual and its result.
-Estimate LayerOperations::Small(std::int64_t rows, const MemoryBoundModel& memory_bound) const {
+TimeEstimate LayerOperations::Small(std::int64_t rows, const MemoryBoundModel& memory_bound) const {
   const auto row = static_cast<double>(rows) * static_cast<double>(activation_bytes_);
   const auto time = [&](MemoryBoundKernel kernel, double numbers) {
     return memory_bound(kernel, row * numbers);
@@ -249,7 +249,7 @@ Estimate LayerOperations::Small(std::int64_t rows, const MemoryBoundModel& memor
   const std::int64_t mlp =
       layer_.moe.experts == 0 ? layer_.intermediate : layer_.moe.shared_intermediate;
   const double inner = static_cast<double>(mlp) / static_cast<double>(tensor_);
-  Estimate layer = layer_.norms_per_layer * time(MemoryBoundKernel::kNorm, 4 * hidden);
+  TimeEstimate layer = layer_.norms_per_layer * time(MemoryBoundKernel::kNorm, 4 * hidden);
   if (layer_.latent) {
     const double cached = layer_.latent->kv_rank + layer_.latent->rope_dim;
     layer = layer + time(MemoryBoundKernel::kNorm, 2 * (layer_.latent->query_rank + cached));
@@ -314,10 +314,10 @@ void LayerOperations::SetLatent(const LayerContext& context) {
 
 // Keys and values of all heads are made from the latent vectors, and attended to as those of plain
 // attention; with an index, chosen latent vectors themselves.
-Estimate LayerOperations::LatentChunks(const ContextAttention& chunks) const {
+TimeEstimate LayerOperations::LatentChunks(const ContextAttention& chunks) const {
   if (chunks.chunks == 0) return {};
   if (sparse_) {
-    const Estimate attention = sparse_->Attention(chunks);
+    const TimeEstimate attention = sparse_->Attention(chunks);
     return layer_.latent->reuses_index ? attention : sparse_->Index(chunks) + attention;
   }
   const auto rows = std::max<std::int64_t>(1, std::llround(chunks.context_tokens));
@@ -325,11 +325,11 @@ Estimate LayerOperations::LatentChunks(const ContextAttention& chunks) const {
 }
 
 // Each head's query attends to the latent vectors themselves, which all heads read together.
-Estimate LayerOperations::LatentDecodes(const GenerationAttention& decodes) const {
+TimeEstimate LayerOperations::LatentDecodes(const GenerationAttention& decodes) const {
   if (decodes.requests == 0) return {};
-  const Estimate products = latent_->AbsorbedProducts(decodes.requests);
+  const TimeEstimate products = latent_->AbsorbedProducts(decodes.requests);
   if (!sparse_) return products + (*latent_)(decodes);
-  const Estimate attention = products + sparse_->Attention(decodes);
+  const TimeEstimate attention = products + sparse_->Attention(decodes);
   return layer_.latent->reuses_index ? attention : sparse_->Index(decodes) + attention;
 }
 

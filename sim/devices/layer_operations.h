@@ -67,11 +67,11 @@ class LayerOperations {
   LayerOperations(const LayerContext& context, const LayerSpec& layer, double windowed_share);
 
   // Seconds of one layer in isolation. REQUIRES: rows >= 1; for Experts(), has_experts().
-  [[nodiscard]] Estimate Gemms(std::int64_t rows) const;  // 0 seconds without products
-  [[nodiscard]] Estimate Experts(std::int64_t rows) const {
+  [[nodiscard]] TimeEstimate Gemms(std::int64_t rows) const;  // 0 seconds without products
+  [[nodiscard]] TimeEstimate Experts(std::int64_t rows) const {
     return measured_experts_ ? (*measured_experts_)(static_cast<double>(rows)) : (*experts_)(rows);
   }
-  [[nodiscard]] Estimate Small(std::int64_t rows, const MemoryBoundModel& memory_bound) const;
+  [[nodiscard]] TimeEstimate Small(std::int64_t rows, const MemoryBoundModel& memory_bound) const;
 
   [[nodiscard]] bool has_experts() const { return measured_experts_ || experts_; }
   // All-reduces of a layer.
@@ -81,8 +81,8 @@ class LayerOperations {
 
   // Attention of the step's chunks and of what its decodes add, of one layer times `layers`.
   struct Attention {
-    Estimate chunks;
-    Estimate decodes;
+    TimeEstimate chunks;
+    TimeEstimate decodes;
   };
   // The latest decodes, of layers with a window and of all others.
   struct Batches {
@@ -96,8 +96,8 @@ class LayerOperations {
 
  private:
   void SetLatent(const LayerContext& context);
-  [[nodiscard]] Estimate LatentChunks(const ContextAttention& chunks) const;
-  [[nodiscard]] Estimate LatentDecodes(const GenerationAttention& decodes) const;
+  [[nodiscard]] TimeEstimate LatentChunks(const ContextAttention& chunks) const;
+  [[nodiscard]] TimeEstimate LatentDecodes(const GenerationAttention& decodes) const;
 
   LayerSpec layer_;
   std::int64_t tensor_;

@@ -24,23 +24,23 @@ ProductCurve::ProductCurve(GemmCurve curve, GemmCurve in_16_bits, double share)
       share_(share),
       places_(kPlaces) {}
 
-Estimate ProductCurve::Time(std::int64_t rows) const {
-  const Estimate own = curve_.EstimateFromMemory(rows);
+TimeEstimate ProductCurve::Time(std::int64_t rows) const {
+  const TimeEstimate own = curve_.EstimateFromMemory(rows);
   if (!in_16_bits_) return own;
   constexpr double kHalfLaunch = 1.5e-6;
-  Estimate converted = in_16_bits_->EstimateFromMemory(rows);
+  TimeEstimate converted = in_16_bits_->EstimateFromMemory(rows);
   converted.seconds = share_ * converted.seconds + kHalfLaunch;
   return converted.seconds < own.seconds ? converted : own;
 }
 
-Estimate ProductCurve::At(std::int64_t place, std::int64_t rows) const {
+TimeEstimate ProductCurve::At(std::int64_t place, std::int64_t rows) const {
   return places_.At(place, [&](std::int64_t) { return Time(rows); });
 }
 
-Estimate ProductCurve::operator()(std::int64_t rows) const {
-  Estimate best = Time(rows);
+TimeEstimate ProductCurve::operator()(std::int64_t rows) const {
+  TimeEstimate best = Time(rows);
   const auto consider = [&](std::int64_t place, std::int64_t m) {
-    const Estimate other = At(place, m);
+    const TimeEstimate other = At(place, m);
     if (other.seconds < best.seconds) best = other;
   };
   for (std::int64_t i = rows / kFewRowsStep + 1; i * kFewRowsStep <= kFewRows; ++i) {

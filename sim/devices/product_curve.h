@@ -33,16 +33,16 @@ class ProductCurve {
   ProductCurve(GemmCurve curve, GemmCurve in_16_bits, double share);
 
   // REQUIRES: rows >= 1.
-  [[nodiscard]] Estimate operator()(std::int64_t rows) const;
+  [[nodiscard]] TimeEstimate operator()(std::int64_t rows) const;
 
   // As in GemmCurve.
   [[nodiscard]] BackToBackCalls calls() const { return curve_.calls(); }
   [[nodiscard]] double MeasuredCall(std::int64_t rows) const { return curve_.MeasuredCall(rows); }
 
  private:
-  [[nodiscard]] Estimate Time(std::int64_t rows) const;
+  [[nodiscard]] TimeEstimate Time(std::int64_t rows) const;
   // The time of `rows` rows, remembered at `place`.
-  [[nodiscard]] Estimate At(std::int64_t place, std::int64_t rows) const;
+  [[nodiscard]] TimeEstimate At(std::int64_t place, std::int64_t rows) const;
 
   GemmCurve curve_;
   std::optional<GemmCurve> in_16_bits_;

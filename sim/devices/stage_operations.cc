@@ -125,8 +125,8 @@ StageOperations::RowsModel StageOperations::ModelOf(OperationClass operation) co
   return nullptr;
 }
 
-ByOperation<Estimate> StageOperations::Estimates(const StepLoad& load) const {
-  ByOperation<Estimate> all{};
+ByOperation<TimeEstimate> StageOperations::Estimates(const StepLoad& load) const {
+  ByOperation<TimeEstimate> all{};
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const auto operation = static_cast<OperationClass>(i);
     const std::int64_t rows = OnLogits(operation) ? load.logits : load.rows;
@@ -163,28 +163,28 @@ double StageOperations::DecodeAttentionSeconds(const StepLoad& load, Batches& ba
 
 // The sum over all layers of what `of` gives for one of a kind; errors are equal in sign.
 template <class Of>
-Estimate StageOperations::SumOfLayers(const Of& of) const {
-  Estimate sum = kinds_.front().layers * of(kinds_.front().operations);
+TimeEstimate StageOperations::SumOfLayers(const Of& of) const {
+  TimeEstimate sum = kinds_.front().layers * of(kinds_.front().operations);
   for (std::size_t i = 1; i < kinds_.size(); ++i) {
     sum = sum + kinds_[i].layers * of(kinds_[i].operations);
   }
   return sum;
 }
 
-Estimate StageOperations::LayerGemms(std::int64_t rows) const {
-  const Estimate layers =
+TimeEstimate StageOperations::LayerGemms(std::int64_t rows) const {
+  const TimeEstimate layers =
       SumOfLayers([&](const LayerOperations& layer) { return layer.Gemms(rows); });
   return join_product_ ? layers + (*join_product_)(rows) : layers;
 }
 
-Estimate StageOperations::Experts(std::int64_t rows) const {
+TimeEstimate StageOperations::Experts(std::int64_t rows) const {
   return SumOfLayers([&](const LayerOperations& layer) {
-    return layer.has_experts() ? layer.Experts(rows) : Estimate{};
+    return layer.has_experts() ? layer.Experts(rows) : TimeEstimate{};
   });
 }
 
-Estimate StageOperations::Small(std::int64_t rows) const {
-  const Estimate all =
+TimeEstimate StageOperations::Small(std::int64_t rows) const {
+  const TimeEstimate all =
       SumOfLayers([&](const LayerOperations& layer) { return layer.Small(rows, memory_bound_); });
   if (stage_ > 0) return all;
   const double row = static_cast<double>(rows) * static_cast<double>(ActivationByteSize(model_));
@@ -192,10 +192,10 @@ Estimate StageOperations::Small(std::int64_t rows) const {
                              row * (2 * static_cast<double>(model_.hidden)));
 }
 
-Estimate StageOperations::Collectives(std::int64_t rows) const {
+TimeEstimate StageOperations::Collectives(std::int64_t rows) const {
   const double bytes =
       static_cast<double>(rows) * model_.hidden * static_cast<double>(ActivationByteSize(model_));
-  Estimate sum;
+  TimeEstimate sum;
   if (parallelism_.tensor > 1) {
     double count = stage_ == 0 ? 1 : 0;
     for (const Kind& kind : kinds_) count += kind.layers * kind.operations.reductions();
@@ -207,9 +207,9 @@ Estimate StageOperations::Collectives(std::int64_t rows) const {
   return sum;
 }
 
-Estimate StageOperations::Head(std::int64_t logits) const {
+TimeEstimate StageOperations::Head(std::int64_t logits) const {
   const std::int64_t share = RoundedShare(model_.vocab, parallelism_);
-  Estimate sum = (*head_product_)(logits);
+  TimeEstimate sum = (*head_product_)(logits);
   if (parallelism_.tensor > 1) {
     const double bytes = static_cast<double>(logits * share * ActivationByteSize(model_));
     sum = sum + collective_(Collective::kAllGather, parallelism_.tensor, bytes);
@@ -218,7 +218,7 @@ Estimate StageOperations::Head(std::int64_t logits) const {
 }
 
 // Logits are widened to fp32 (read, write) and read for a maximum.
-Estimate StageOperations::Sampling(std::int64_t logits) const {
+TimeEstimate StageOperations::Sampling(std::int64_t logits) const {
   const double moved =
       static_cast<double>(model_.vocab) * (static_cast<double>(ActivationByteSize(model_)) + 12);
   constexpr MemoryBoundKernel kKernel = MemoryBoundKernel::kSampling;

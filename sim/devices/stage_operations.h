@@ -84,7 +84,7 @@ class StageOperations {
   [[nodiscard]] double DecodeAttentionSeconds(const StepLoad& load, Batches& batches) const;
 
   // Seconds of each class with the spread of the models.
-  [[nodiscard]] ByOperation<Estimate> Estimates(const StepLoad& load) const;
+  [[nodiscard]] ByOperation<TimeEstimate> Estimates(const StepLoad& load) const;
 
   // Mean heat of the device while the products of the layers were measured (device_state.h): their
   // times hold for a device that is as warm. 0 if the benchmark let it rest.
@@ -107,21 +107,21 @@ class StageOperations {
     double layers = 0;
   };
 
-  using RowsModel = Estimate (StageOperations::*)(std::int64_t rows) const;
+  using RowsModel = TimeEstimate (StageOperations::*)(std::int64_t rows) const;
 
   void AddKind(const LayerContext& context, const LayerGroup& kind);
   template <class Of>
-  [[nodiscard]] Estimate SumOfLayers(const Of& of) const;
+  [[nodiscard]] TimeEstimate SumOfLayers(const Of& of) const;
   // The model of an operation that depends on a number of rows alone; null if the stage lacks it.
   [[nodiscard]] RowsModel ModelOf(OperationClass operation) const;
-  [[nodiscard]] Estimate LayerGemms(std::int64_t rows) const;
+  [[nodiscard]] TimeEstimate LayerGemms(std::int64_t rows) const;
   // Seconds of a call: mean of the layers' products, weighted by their times.
   [[nodiscard]] double MeasuredCall(std::int64_t rows) const;
-  [[nodiscard]] Estimate Experts(std::int64_t rows) const;
-  [[nodiscard]] Estimate Small(std::int64_t rows) const;
-  [[nodiscard]] Estimate Collectives(std::int64_t rows) const;
-  [[nodiscard]] Estimate Head(std::int64_t logits) const;
-  [[nodiscard]] Estimate Sampling(std::int64_t logits) const;
+  [[nodiscard]] TimeEstimate Experts(std::int64_t rows) const;
+  [[nodiscard]] TimeEstimate Small(std::int64_t rows) const;
+  [[nodiscard]] TimeEstimate Collectives(std::int64_t rows) const;
+  [[nodiscard]] TimeEstimate Head(std::int64_t logits) const;
+  [[nodiscard]] TimeEstimate Sampling(std::int64_t logits) const;
   // kSpread false: seconds alone.
   template <bool kSpread>
   [[nodiscard]] LayerOperations::Attention AttentionOf(const StepLoad& load,

@@ -127,7 +127,7 @@ ByOperation<double> StepModel::SecondsOf(const StageOperations& stage, const Ste
     for (double& one : seconds) one *= ratio;
     return seconds;
   }
-  const ByOperation<Estimate> estimates = stage.Estimates(load);
+  const ByOperation<TimeEstimate> estimates = stage.Estimates(load);
   const double open = std::sqrt(OpenShare(load));
   const double common = recorded_ ? RecordedError(load) : 0;
   ByOperation<double> seconds{};
@@ -299,7 +299,7 @@ ByOperation<double> StepModel::Spread(const StepTotals& totals) const {
   const Shape shape = ShapeOf(totals);
   ByOperation<double> spread{};
   for (const StageOperations& stage : *stages_) {
-    const ByOperation<Estimate> estimates = stage.Estimates(shape.load);
+    const ByOperation<TimeEstimate> estimates = stage.Estimates(shape.load);
     for (std::size_t i = 0; i < kOperationClassCount; ++i) {
       if (spread[i] == 0) spread[i] = estimates[i].log_sd;
     }
@@ -314,7 +314,7 @@ StepInterval StepModel::Interval(const StepTotals& totals, double heat, double l
   StepInterval interval;
   double variance = 0;
   for (const StageOperations& stage : *stages_) {
-    const ByOperation<Estimate> estimates = stage.Estimates(shape.load);
+    const ByOperation<TimeEstimate> estimates = stage.Estimates(shape.load);
     ByOperation<double> seconds{};
     for (std::size_t i = 0; i < kOperationClassCount; ++i) {
       seconds[i] = ratio * estimates[i].seconds;

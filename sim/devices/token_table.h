@@ -70,12 +70,12 @@ class EstimateTable {
  public:
   explicit EstimateTable(std::size_t size) : parts_(size * kParts) {}
 
-  // `compute(tokens)` gives an Estimate.
+  // `compute(tokens)` gives a TimeEstimate.
   template <class Compute>
   double Seconds(std::int64_t tokens, const Compute& compute) const {
     const std::int64_t place = kParts * tokens;
     return parts_.At(place, [&](std::int64_t /*place*/) {
-      const Estimate estimate = compute(tokens);
+      const TimeEstimate estimate = compute(tokens);
       parts_.Store(place + 1, estimate.log_sd);
       parts_.Store(place + 2, estimate.lasting_sd);
       return estimate.seconds;
@@ -83,7 +83,7 @@ class EstimateTable {
   }
 
   template <class Compute>
-  Estimate At(std::int64_t tokens, const Compute& compute) const {
+  TimeEstimate At(std::int64_t tokens, const Compute& compute) const {
     const std::int64_t place = kParts * tokens;
     return {
         Seconds(tokens, compute),

@@ -141,12 +141,12 @@ MeasuredDecodes LargestDecodes(const AttentionProfile& profile, const Choice& ch
 
 // AtLeast(), or its seconds alone.
 template <bool kSpread>
-Estimate Bounded(const Estimate& estimate, double seconds) {
+TimeEstimate Bounded(const TimeEstimate& estimate, double seconds) {
   if constexpr (kSpread) return AtLeast(estimate, seconds);
   return {.seconds = std::max(estimate.seconds, seconds)};
 }
 
-Estimate Corrected(double microseconds, const LogRatio& ratio) {
+TimeEstimate Corrected(double microseconds, const LogRatio& ratio) {
   return {kSecondsPerMicrosecond * microseconds * std::exp(ratio.mean), ratio.sd,
           kLastingAttentionShare * ratio.sd};
 }
@@ -232,7 +232,7 @@ AttentionWork AttentionModel::WorkOf(const GenerationAttention& work) const {
 // Chunks after a context, chunks of unequal length, and chunks beyond a window that the table does
 // not have, are corrected as prompts with as many tokens and as many keys per query.
 template <bool kSpread>
-Estimate AttentionModel::Predict(const ContextAttention& chunks) const {
+TimeEstimate AttentionModel::Predict(const ContextAttention& chunks) const {
   if (chunks.chunks == 0) return {};
   const AttentionWork work = WorkOf(chunks);
   double length = std::max(1.0, 2 * work.pairs / work.tokens - 1);
@@ -246,7 +246,7 @@ Estimate AttentionModel::Predict(const ContextAttention& chunks) const {
 }
 
 template <bool kSpread>
-Estimate AttentionModel::Predict(const GenerationAttention& decodes, Batch& batch) const {
+TimeEstimate AttentionModel::Predict(const GenerationAttention& decodes, Batch& batch) const {
   if (decodes.requests == 0) return {};
   AttentionWork work = WorkOf(decodes);
   if (decodes.requests != batch.requests) {
@@ -256,7 +256,7 @@ Estimate AttentionModel::Predict(const GenerationAttention& decodes, Batch& batc
     batch.position = generation_correction_.rows.PositionOf(decodes.requests);
   }
   const double microseconds = GenerationMicroseconds(generation_, batch.call, work);
-  const Estimate estimate =
+  const TimeEstimate estimate =
       Corrected(microseconds, GenerationCorrection<kSpread>(work, batch, microseconds));
   // Some benchmarks let requests share keys, and report less than the memory takes for all of them
   // (TensorRT-LLM on the A100). What was measured is predicted as it was, but never a step.
@@ -289,8 +289,9 @@ LogRatio AttentionModel::GenerationCorrection(const AttentionWork& work, Batch& 
 // One call computes both. Kernels that pack heads split decodes in a mixed call, too; in other
 // kernels each query head of a decode takes a tile.
 template <bool kSpread>
-Estimate AttentionModel::Predict(const ContextAttention& chunks, const GenerationAttention& decodes,
-                                 const Estimate& alone, Batch& batch) const {
+TimeEstimate AttentionModel::Predict(const ContextAttention& chunks,
+                                     const GenerationAttention& decodes, const TimeEstimate& alone,
+                                     Batch& batch) const {
   if (chunks.chunks == 0) return Predict<kSpread>(decodes, batch);
   if (decodes.requests == 0) return alone;
   const AttentionWork of_chunks = WorkOf(chunks);
@@ -298,7 +299,7 @@ Estimate AttentionModel::Predict(const ContextAttention& chunks, const Generatio
   const DType compute = heads_.compute_dtype;
   const double least =
       std::max(limits_.Attention(of_chunks, compute), limits_.Attention(of_decodes, compute));
-  Estimate added = alone;
+  TimeEstimate added = alone;
   if (context_.packs_heads) {
     const double launch = kSecondsPerMicrosecond * generation_.launch;
     added = Predict<kSpread>(decodes, batch);
@@ -313,19 +314,20 @@ Estimate AttentionModel::Predict(const ContextAttention& chunks, const Generatio
   if constexpr (!kSpread) return Bounded<kSpread>({.seconds = seconds}, least);
   const double sd =
       std::hypot(alone.seconds * alone.log_sd, added.seconds * added.log_sd) / seconds;
-  const Estimate both{seconds, std::hypot(sd, kMixed),
-                      std::hypot(kLastingAttentionShare * sd, kMixed)};
+  const TimeEstimate both{seconds, std::hypot(sd, kMixed),
+                          std::hypot(kLastingAttentionShare * sd, kMixed)};
   return Bounded<kSpread>(both, least);
 }
 
-template Estimate AttentionModel::Predict<true>(const ContextAttention&) const;
-template Estimate AttentionModel::Predict<false>(const ContextAttention&) const;
-template Estimate AttentionModel::Predict<true>(const GenerationAttention&, Batch&) const;
-template Estimate AttentionModel::Predict<false>(const GenerationAttention&, Batch&) const;
-template Estimate AttentionModel::Predict<true>(const ContextAttention&, const GenerationAttention&,
-                                                const Estimate&, Batch&) const;
-template Estimate AttentionModel::Predict<false>(const ContextAttention&,
-                                                 const GenerationAttention&, const Estimate&,
-                                                 Batch&) const;
+template TimeEstimate AttentionModel::Predict<true>(const ContextAttention&) const;
+template TimeEstimate AttentionModel::Predict<false>(const ContextAttention&) const;
+template TimeEstimate AttentionModel::Predict<true>(const GenerationAttention&, Batch&) const;
+template TimeEstimate AttentionModel::Predict<false>(const GenerationAttention&, Batch&) const;
+template TimeEstimate AttentionModel::Predict<true>(const ContextAttention&,
+                                                    const GenerationAttention&, const TimeEstimate&,
+                                                    Batch&) const;
+template TimeEstimate AttentionModel::Predict<false>(const ContextAttention&,
+                                                     const GenerationAttention&,
+                                                     const TimeEstimate&, Batch&) const;
 
 }  // namespace twin::sim

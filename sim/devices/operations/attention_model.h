@@ -93,16 +93,16 @@ class AttentionModel {
   };
 
   // Each kind alone, in constant time; 0 seconds without work.
-  [[nodiscard]] Estimate operator()(const ContextAttention& chunks) const {
+  [[nodiscard]] TimeEstimate operator()(const ContextAttention& chunks) const {
     return Predict<true>(chunks);
   }
-  [[nodiscard]] Estimate operator()(const GenerationAttention& decodes) const {
+  [[nodiscard]] TimeEstimate operator()(const GenerationAttention& decodes) const {
     Batch batch;
     return Predict<true>(decodes, batch);
   }
   // Both kinds in one step.
-  [[nodiscard]] Estimate operator()(const ContextAttention& chunks,
-                                    const GenerationAttention& decodes) const {
+  [[nodiscard]] TimeEstimate operator()(const ContextAttention& chunks,
+                                        const GenerationAttention& decodes) const {
     Batch batch;
     return Predict<true>(chunks, decodes, (*this)(chunks), batch);
   }
@@ -110,12 +110,13 @@ class AttentionModel {
   // Predictions as above; kSpread false: seconds alone. `alone`: the chunks without the decodes.
   // `batch` is renewed. REQUIRES: it is new, or was used with this model alone.
   template <bool kSpread>
-  [[nodiscard]] Estimate Predict(const ContextAttention& chunks) const;
+  [[nodiscard]] TimeEstimate Predict(const ContextAttention& chunks) const;
   template <bool kSpread>
-  [[nodiscard]] Estimate Predict(const GenerationAttention& decodes, Batch& batch) const;
+  [[nodiscard]] TimeEstimate Predict(const GenerationAttention& decodes, Batch& batch) const;
   template <bool kSpread>
-  [[nodiscard]] Estimate Predict(const ContextAttention& chunks, const GenerationAttention& decodes,
-                                 const Estimate& alone, Batch& batch) const;
+  [[nodiscard]] TimeEstimate Predict(const ContextAttention& chunks,
+                                     const GenerationAttention& decodes, const TimeEstimate& alone,
+                                     Batch& batch) const;
 
  private:
   [[nodiscard]] AttentionWork WorkOf(const ContextAttention& work) const;

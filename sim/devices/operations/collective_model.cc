@@ -118,7 +118,7 @@ Neighbors Find(const CollectiveProfile& profile, Collective kind,
   return found;
 }
 
-Estimate Between(const Neighbors& curves, double ranks, double bytes) {
+TimeEstimate Between(const Neighbors& curves, double ranks, double bytes) {
   const double low = SecondsOf(*curves.below, bytes);
   if (curves.below == curves.above) return {low, curves.below->spread, curves.below->spread};
   const double high = SecondsOf(*curves.above, bytes);
@@ -155,7 +155,7 @@ double CollectiveModel::ClosedForm(Collective kind, double ranks, double bytes) 
                                                             : FastestProtocolSeconds(call);
 }
 
-Estimate CollectiveModel::operator()(Collective kind, std::int32_t ranks, double bytes) const {
+TimeEstimate CollectiveModel::operator()(Collective kind, std::int32_t ranks, double bytes) const {
   Neighbors curves = Find(profile_, kind, implementation_, ranks);
   double spread = 0;
   if (curves.below == nullptr && curves.above == nullptr) {
@@ -167,7 +167,7 @@ Estimate CollectiveModel::operator()(Collective kind, std::int32_t ranks, double
     return {ClosedForm(kind, ranks, bytes), kUnfitted, kUnfitted};
   }
   if (curves.below != nullptr && curves.above != nullptr) {
-    const Estimate between = Between(curves, ranks, bytes);
+    const TimeEstimate between = Between(curves, ranks, bytes);
     const double sd = std::hypot(between.log_sd, spread);
     return {between.seconds, sd, sd};
   }

@@ -30,7 +30,7 @@ class CollectiveModel {
 
   // `bytes` is the payload of one rank: what it contributes to an all-reduce, receives in all from
   // an all-gather, and so on, as NCCL's benchmarks count. REQUIRES: ranks >= 2, bytes > 0.
-  [[nodiscard]] Estimate operator()(Collective kind, std::int32_t ranks, double bytes) const;
+  [[nodiscard]] TimeEstimate operator()(Collective kind, std::int32_t ranks, double bytes) const;
 
  private:
   [[nodiscard]] double ClosedForm(Collective kind, double ranks, double bytes) const;

@@ -148,11 +148,11 @@ bool ExpertsModel::HasTables(KernelLibrary library, const OperationProfile& prof
          profile.tables.end();
 }
 
-Estimate ExpertsModel::operator()(double tokens) const {
+TimeEstimate ExpertsModel::operator()(double tokens) const {
   const std::array call = {tokens};
-  Estimate fastest = kernels_.front()(call);
+  TimeEstimate fastest = kernels_.front()(call);
   for (const MeasuredOperation& kernel : kernels_) {
-    const Estimate other = kernel(call);
+    const TimeEstimate other = kernel(call);
     if (other.seconds < fastest.seconds) fastest = other;
   }
   return fastest;

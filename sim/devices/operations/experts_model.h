@@ -37,7 +37,7 @@ class ExpertsModel {
   [[nodiscard]] static bool HasTables(KernelLibrary library, const OperationProfile& profile);
 
   // Both products and the activation. REQUIRES: tokens > 0.
-  [[nodiscard]] Estimate operator()(double tokens) const;
+  [[nodiscard]] TimeEstimate operator()(double tokens) const;
 
   // Whether the profile has a table of the library or another.
   [[nodiscard]] bool measured() const { return kernels_.front().measured(); }

@@ -79,7 +79,7 @@ struct GemmModel::Table {
 
 struct GemmCurve::Known {
   std::mutex mutex;
-  std::unordered_map<std::int64_t, Estimate> estimates;
+  std::unordered_map<std::int64_t, TimeEstimate> estimates;
 };
 
 // References to elements of a map stay valid.
@@ -177,17 +177,19 @@ const GemmCurve& GemmModel::KnownCurve(const GemmShape& shape) const {
   return found->second;
 }
 
-Estimate GemmModel::operator()(const GemmShape& shape) const { return KnownCurve(shape)(shape.m); }
+TimeEstimate GemmModel::operator()(const GemmShape& shape) const {
+  return KnownCurve(shape)(shape.m);
+}
 
-Estimate GemmModel::EstimateFromMemory(const GemmShape& shape) const {
+TimeEstimate GemmModel::EstimateFromMemory(const GemmShape& shape) const {
   return KnownCurve(shape).EstimateFromMemory(shape.m);
 }
 
-Estimate GemmCurve::operator()(std::int64_t m) const {
+TimeEstimate GemmCurve::operator()(std::int64_t m) const {
   const std::lock_guard lock(known_->mutex);
   const auto found = known_->estimates.find(m);
   if (found != known_->estimates.end()) return found->second;
-  const Estimate estimate = Compute(m);
+  const TimeEstimate estimate = Compute(m);
   if (known_->estimates.size() < kRememberedMax) known_->estimates.emplace(m, estimate);
   return estimate;
 }
@@ -198,7 +200,7 @@ GemmShape GemmCurve::ShapeOf(std::int64_t m) const {
   return shape;
 }
 
-Estimate GemmCurve::Compute(std::int64_t m) const {
+TimeEstimate GemmCurve::Compute(std::int64_t m) const {
   const GemmShape shape = ShapeOf(m);
   const double seconds = (*form_)(m);
   const double least = limits_->Gemm(shape);
@@ -228,7 +230,7 @@ GemmRatio GemmCurve::RatioAt(std::int64_t m) const {
   return ratio;
 }
 
-Estimate GemmCurve::EstimateFromMemory(std::int64_t m) const {
+TimeEstimate GemmCurve::EstimateFromMemory(std::int64_t m) const {
   return AtLeast((*this)(m), limits_->Gemm(ShapeOf(m), true));
 }
 

@@ -33,9 +33,9 @@ class GemmModel {
 
   // One product on a rested device, as measured: small weights may come from L2. Keeps the curves
   // of the (n, k) that occurred. Callable from several threads. REQUIRES: m, n, k >= 1.
-  [[nodiscard]] Estimate operator()(const GemmShape& shape) const;
+  [[nodiscard]] TimeEstimate operator()(const GemmShape& shape) const;
   // One product whose weights come from memory, as in a model: at least the time to read them.
-  [[nodiscard]] Estimate EstimateFromMemory(const GemmShape& shape) const;
+  [[nodiscard]] TimeEstimate EstimateFromMemory(const GemmShape& shape) const;
 
   // All products with one weight matrix. Interpolates between (n, k) once. The first time that an m
   // is asked of any curve of a table costs some microseconds, and then about one, or a few
@@ -70,8 +70,8 @@ class GemmModel {
 class GemmCurve {
  public:
   // REQUIRES: m >= 1.
-  [[nodiscard]] Estimate operator()(std::int64_t m) const;
-  [[nodiscard]] Estimate EstimateFromMemory(std::int64_t m) const;
+  [[nodiscard]] TimeEstimate operator()(std::int64_t m) const;
+  [[nodiscard]] TimeEstimate EstimateFromMemory(std::int64_t m) const;
 
   // How the times of the table were taken; single calls without a table.
   [[nodiscard]] BackToBackCalls calls() const;
@@ -82,7 +82,7 @@ class GemmCurve {
  private:
   friend class GemmModel;
   struct Known;
-  [[nodiscard]] Estimate Compute(std::int64_t m) const;
+  [[nodiscard]] TimeEstimate Compute(std::int64_t m) const;
   // The table's, with the variance of its logarithm. REQUIRES: table_ != nullptr.
   [[nodiscard]] GemmRatio RatioAt(std::int64_t m) const;
 

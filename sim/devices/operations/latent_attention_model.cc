@@ -38,14 +38,14 @@ LatentAttentionModel::LatentAttentionModel(const HardwareSpec& hardware, const L
                      ProductWords(shape.absorbed_format, "mla_gen_post"),
                      {static_cast<double>(shape.heads)}, profile) {}
 
-Estimate LatentAttentionModel::operator()(const ContextAttention& chunks) const {
+TimeEstimate LatentAttentionModel::operator()(const ContextAttention& chunks) const {
   if (chunks.chunks <= 0) return {};
   const OperationWork work = LatentContextWork(shape_.sizes, shape_.heads, chunks.tokens,
                                                chunks.context_tokens, chunks.pairs);
   return context_.For(work, std::array{chunks.chunks, chunks.tokens / chunks.chunks});
 }
 
-Estimate LatentAttentionModel::operator()(const GenerationAttention& decodes) const {
+TimeEstimate LatentAttentionModel::operator()(const GenerationAttention& decodes) const {
   if (decodes.requests <= 0) return {};
   const OperationWork work =
       LatentGenerationWork(shape_.sizes, shape_.heads, decodes.requests, decodes.context_tokens,
@@ -54,15 +54,15 @@ Estimate LatentAttentionModel::operator()(const GenerationAttention& decodes) co
                          std::array{decodes.requests, decodes.context_tokens / decodes.requests});
 }
 
-Estimate LatentAttentionModel::AbsorbedProducts(double tokens) const {
+TimeEstimate LatentAttentionModel::AbsorbedProducts(double tokens) const {
   if (tokens <= 0) return {};
   OperationWork work =
       AbsorbedProductWork(shape_.sizes, shape_.heads, tokens, shape_.absorbed_format);
-  const Estimate before = into_latent_.For(work, std::array{tokens});
+  const TimeEstimate before = into_latent_.For(work, std::array{tokens});
   LatentSizes after_sizes = shape_.sizes;
   after_sizes.nope = shape_.sizes.value;
   work = AbsorbedProductWork(after_sizes, shape_.heads, tokens, shape_.absorbed_format);
-  const Estimate after = out_of_latent_.For(work, std::array{tokens});
+  const TimeEstimate after = out_of_latent_.For(work, std::array{tokens});
   return before + after;
 }
 

@@ -33,11 +33,11 @@ class LatentAttentionModel {
 
   // 0 seconds without work. Prompts with a prefix read its keys too, and take the correction of
   // prompts of as many new tokens.
-  [[nodiscard]] Estimate operator()(const ContextAttention& chunks) const;
+  [[nodiscard]] TimeEstimate operator()(const ContextAttention& chunks) const;
   // Without the batched products.
-  [[nodiscard]] Estimate operator()(const GenerationAttention& decodes) const;
+  [[nodiscard]] TimeEstimate operator()(const GenerationAttention& decodes) const;
   // Both batched products of so many decoded tokens.
-  [[nodiscard]] Estimate AbsorbedProducts(double tokens) const;
+  [[nodiscard]] TimeEstimate AbsorbedProducts(double tokens) const;
 
  private:
   LatentShape shape_;

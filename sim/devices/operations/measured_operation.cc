@@ -109,11 +109,11 @@ const OperationTable* MeasuredOperation::Best(const OperationProfile& profile,
   return best;
 }
 
-Estimate MeasuredOperation::operator()(std::span<const double> call) const {
+TimeEstimate MeasuredOperation::operator()(std::span<const double> call) const {
   return For(kind_->work(shape_, call, variant_), call);
 }
 
-Estimate MeasuredOperation::For(const OperationWork& work, std::span<const double> call) const {
+TimeEstimate MeasuredOperation::For(const OperationWork& work, std::span<const double> call) const {
   double seconds = form_.Seconds(work);
   if (measured_) {
     // The last size is that of the third axis.

@@ -32,9 +32,9 @@ class MeasuredOperation {
                     const OperationProfile& profile);
 
   // A call of the kind's sizes. REQUIRES: at least as many as the kind has.
-  [[nodiscard]] Estimate operator()(std::span<const double> call) const;
+  [[nodiscard]] TimeEstimate operator()(std::span<const double> call) const;
   // Other work, with the correction of that call.
-  [[nodiscard]] Estimate For(const OperationWork& work, std::span<const double> call) const;
+  [[nodiscard]] TimeEstimate For(const OperationWork& work, std::span<const double> call) const;
 
   [[nodiscard]] bool measured() const { return measured_; }
 

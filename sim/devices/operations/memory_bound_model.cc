@@ -40,7 +40,7 @@ bool MemoryBoundModel::Measured(MemoryBoundKernel kernel) const {
   return measured_[static_cast<std::size_t>(kernel)];
 }
 
-Estimate MemoryBoundModel::operator()(MemoryBoundKernel kernel, double bytes) const {
+TimeEstimate MemoryBoundModel::operator()(MemoryBoundKernel kernel, double bytes) const {
   if (bytes <= 0) return {};
   const MemoryBoundFit& fit = kernels_[static_cast<std::size_t>(kernel)];
   const double seconds = 1e-6 * fit.latency_us + bytes / (fit.bandwidth_fraction * bandwidth_);

@@ -36,9 +36,9 @@ class MemoryBoundModel {
   [[nodiscard]] bool Measured(MemoryBoundKernel kernel) const;
 
   // 0 seconds without bytes.
-  [[nodiscard]] Estimate operator()(MemoryBoundKernel kernel, double bytes) const;
-  [[nodiscard]] Estimate operator()(MemoryBoundKernel kernel, const MemoryBoundShape& shape,
-                                    double rows) const {
+  [[nodiscard]] TimeEstimate operator()(MemoryBoundKernel kernel, double bytes) const;
+  [[nodiscard]] TimeEstimate operator()(MemoryBoundKernel kernel, const MemoryBoundShape& shape,
+                                        double rows) const {
     return (*this)(kernel, MemoryBoundBytes(kernel, shape, rows));
   }
 

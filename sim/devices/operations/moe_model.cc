@@ -143,7 +143,7 @@ MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const Mo
   }
 }
 
-Estimate MoeModel::At(std::int64_t tokens, MoeRouting routing) const {
+TimeEstimate MoeModel::At(std::int64_t tokens, MoeRouting routing) const {
   const double pairs = static_cast<double>(tokens) * shape_.experts_per_token;
   const RankLoad rank = BusiestRank(
       shape_, pairs, TouchedExperts(shape_, pairs, coefficients_.spread, routing, trained_shares_));

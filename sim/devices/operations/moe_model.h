@@ -46,12 +46,12 @@ class MoeModel {
   MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const MoeProfile& profile = {});
 
   // With a trained router. REQUIRES: tokens >= 1.
-  [[nodiscard]] Estimate operator()(std::int64_t tokens) const {
+  [[nodiscard]] TimeEstimate operator()(std::int64_t tokens) const {
     return At(tokens, MoeRouting::kTrained);
   }
 
   // With another one, as imports judge their tables. REQUIRES: tokens >= 1.
-  [[nodiscard]] Estimate At(std::int64_t tokens, MoeRouting routing) const;
+  [[nodiscard]] TimeEstimate At(std::int64_t tokens, MoeRouting routing) const;
 
  private:
   HardwareSpec hardware_;

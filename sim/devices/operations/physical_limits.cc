@@ -67,7 +67,7 @@ double PhysicalLimits::Attention(const AttentionWork& work, DType compute) const
                  compute == DType::kFp8 ? peak_fp8_ : peak_bf16_);
 }
 
-Estimate AtLeast(Estimate estimate, double seconds) {
+TimeEstimate AtLeast(TimeEstimate estimate, double seconds) {
   if (estimate.seconds >= seconds) return estimate;
   const double raised = estimate.seconds > 0 ? std::log(seconds / estimate.seconds) : 0;
   return {seconds, std::hypot(estimate.log_sd, raised), std::hypot(estimate.lasting_sd, raised)};

@@ -48,6 +48,6 @@ class PhysicalLimits {
 
 // At least `seconds`. By as much as this changes the estimate, the model is wrong at the least: its
 // deviations grow by that.
-[[nodiscard]] Estimate AtLeast(Estimate estimate, double seconds);
+[[nodiscard]] TimeEstimate AtLeast(TimeEstimate estimate, double seconds);
 
 }  // namespace twin::sim

@@ -84,13 +84,13 @@ RecurrentModel::RecurrentModel(const HardwareSpec& hardware, const RecurrentShap
     : context_(PhaseOf(hardware, shape, library, profile, "context")),
       generation_(PhaseOf(hardware, shape, library, profile, "generation")) {}
 
-Estimate RecurrentModel::Context(double prompts, double tokens) const {
+TimeEstimate RecurrentModel::Context(double prompts, double tokens) const {
   if (prompts <= 0) return {};
   const std::array call = {prompts, tokens / prompts};
   return context_.convolution(call) + context_.recurrence(call);
 }
 
-Estimate RecurrentModel::Generation(double requests) const {
+TimeEstimate RecurrentModel::Generation(double requests) const {
   if (requests <= 0) return {};
   const std::array call = {requests, 1.0};
   return generation_.convolution(call) + generation_.recurrence(call);

@@ -35,9 +35,9 @@ class RecurrentModel {
                  const OperationProfile& profile = {});
 
   // Prompts of `tokens` in all; 0 seconds without one.
-  [[nodiscard]] Estimate Context(double prompts, double tokens) const;
+  [[nodiscard]] TimeEstimate Context(double prompts, double tokens) const;
   // Decodes of one token each; 0 seconds without one.
-  [[nodiscard]] Estimate Generation(double requests) const;
+  [[nodiscard]] TimeEstimate Generation(double requests) const;
 
  private:
   struct Phase {

@@ -51,21 +51,21 @@ SparseAttentionModel::SparseAttentionModel(const HardwareSpec& hardware, const S
       choice_(hardware, SparseKind("dsa_topk"), library, "flat", {}, profile),
       attention_(hardware, SparseKind("dsa_attention"), library, "", {}, profile) {}
 
-Estimate SparseAttentionModel::Index(const ContextAttention& chunks) const {
+TimeEstimate SparseAttentionModel::Index(const ContextAttention& chunks) const {
   if (chunks.chunks <= 0) return {};
   const std::array call = CallOf(chunks);
-  const Estimate logits =
+  const TimeEstimate logits =
       logits_.For(IndexLogitsWork(shape_.index_heads, shape_.index_dim, chunks.tokens, chunks.pairs,
                                   chunks.context_tokens),
                   call);
   return logits + choice_(call);
 }
 
-Estimate SparseAttentionModel::Index(const GenerationAttention& decodes) const {
+TimeEstimate SparseAttentionModel::Index(const GenerationAttention& decodes) const {
   return Index(AsChunks(decodes));
 }
 
-Estimate SparseAttentionModel::Attention(const ContextAttention& chunks) const {
+TimeEstimate SparseAttentionModel::Attention(const ContextAttention& chunks) const {
   if (chunks.chunks <= 0) return {};
   const double chosen = std::min(chunks.pairs, chunks.tokens * shape_.chosen);
   OperationWork work = LatentGenerationWork(shape_.sizes, shape_.heads, chunks.tokens, chosen,
@@ -74,7 +74,7 @@ Estimate SparseAttentionModel::Attention(const ContextAttention& chunks) const {
   return attention_.For(work, CallOf(chunks));
 }
 
-Estimate SparseAttentionModel::Attention(const GenerationAttention& decodes) const {
+TimeEstimate SparseAttentionModel::Attention(const GenerationAttention& decodes) const {
   return Attention(AsChunks(decodes));
 }
 

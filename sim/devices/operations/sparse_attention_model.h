@@ -34,11 +34,11 @@ class SparseAttentionModel {
                        KernelLibrary library, const OperationProfile& profile = {});
 
   // Logits and their choice; 0 seconds without work.
-  [[nodiscard]] Estimate Index(const ContextAttention& chunks) const;
-  [[nodiscard]] Estimate Index(const GenerationAttention& decodes) const;
+  [[nodiscard]] TimeEstimate Index(const ContextAttention& chunks) const;
+  [[nodiscard]] TimeEstimate Index(const GenerationAttention& decodes) const;
   // Attention over the chosen keys.
-  [[nodiscard]] Estimate Attention(const ContextAttention& chunks) const;
-  [[nodiscard]] Estimate Attention(const GenerationAttention& decodes) const;
+  [[nodiscard]] TimeEstimate Attention(const ContextAttention& chunks) const;
+  [[nodiscard]] TimeEstimate Attention(const GenerationAttention& decodes) const;
 
  private:
   SparseShape shape_;

@@ -281,11 +281,11 @@ TEST(PhysicalLimitsTest, PromptsMultiplyPairsWithinTheWindow) {
 }
 
 TEST(PhysicalLimitsTest, IntervalsGrowByWhatALimitChanges) {
-  const sim::Estimate kept = sim::AtLeast({2e-6, 0.1, 0.05}, 1e-6);
+  const sim::TimeEstimate kept = sim::AtLeast({2e-6, 0.1, 0.05}, 1e-6);
   EXPECT_EQ(kept.seconds, 2e-6);
   EXPECT_EQ(kept.log_sd, 0.1);
   // From 1 to 2 us: ln 2 = 0.6931; hypot(0.1, 0.6931) = 0.7003.
-  const sim::Estimate raised = sim::AtLeast({1e-6, 0.1, 0.05}, 2e-6);
+  const sim::TimeEstimate raised = sim::AtLeast({1e-6, 0.1, 0.05}, 2e-6);
   EXPECT_EQ(raised.seconds, 2e-6);
   EXPECT_NEAR(raised.log_sd, 0.7003, 1e-4);
   EXPECT_NEAR(raised.lasting_sd, 0.6949, 1e-4);

@@ -132,19 +132,19 @@ TEST(EstimateTextTest, HasFourDigitsWithoutAnInterval) {
 }
 
 TEST(DecidedBestTest, IsTheOneWhoseIntervalLiesApart) {
-  const std::vector<Estimate> apart = {{10, 9, 11}, {5, 4, 6}, {8, 7, 9}};
+  const std::vector<IntervalEstimate> apart = {{10, 9, 11}, {5, 4, 6}, {8, 7, 9}};
   EXPECT_EQ(DecidedBest(apart, false), 1u);
   EXPECT_EQ(DecidedBest(apart, true), std::nullopt);  // 9 is in two intervals
-  const std::vector<Estimate> overlapping = {{5, 4, 6.5}, {7, 6, 8}};
+  const std::vector<IntervalEstimate> overlapping = {{5, 4, 6.5}, {7, 6, 8}};
   EXPECT_EQ(DecidedBest(overlapping, false), std::nullopt);
 }
 
 TEST(DecidedBestTest, NeedsIntervalsAndSomethingToCompareWith) {
-  const std::vector<Estimate> alone = {{5, 4, 6}, {}};
+  const std::vector<IntervalEstimate> alone = {{5, 4, 6}, {}};
   EXPECT_EQ(DecidedBest(alone, true), std::nullopt);
-  const std::vector<Estimate> unknown = {{5, 4, 6}, {50, kUnknown, kUnknown}};
+  const std::vector<IntervalEstimate> unknown = {{5, 4, 6}, {50, kUnknown, kUnknown}};
   EXPECT_EQ(DecidedBest(unknown, true), std::nullopt);
-  const std::vector<Estimate> undefined = {{5, 4, 6}, {}, {2, 1, 3}};
+  const std::vector<IntervalEstimate> undefined = {{5, 4, 6}, {}, {2, 1, 3}};
   EXPECT_EQ(DecidedBest(undefined, true), 0u);
 }
 

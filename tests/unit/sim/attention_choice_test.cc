@@ -39,12 +39,12 @@ AttentionModel ModelOf(const AttentionProfile& profile, std::int32_t head_dim,
                         KernelLibrary::kVllm, profile);
 }
 
-Estimate Decode(const AttentionModel& model) {
+TimeEstimate Decode(const AttentionModel& model) {
   return model(GenerationAttention{
       .requests = 64, .context_tokens = 64 * 1024, .context_tokens_max = 1024, .cold = false});
 }
 
-Estimate Prompt(const AttentionModel& model) {
+TimeEstimate Prompt(const AttentionModel& model) {
   return model(ContextAttention{
       .chunks = 1, .tokens = 64, .context_tokens = 64, .pairs = 32 * 65, .context_tokens_max = 64});
 }
@@ -85,7 +85,7 @@ TEST(AttentionChoiceTest, LatentsAndUnmeasuredLargeHeadsAreUnsure) {
   AttentionProfile profile;
   AddTables(profile, 128, 0, 3.0);
   for (const std::int32_t head_dim : {512, 576}) {
-    const Estimate unknown = Decode(ModelOf({}, head_dim));
+    const TimeEstimate unknown = Decode(ModelOf({}, head_dim));
     EXPECT_EQ(Decode(ModelOf(profile, head_dim)).seconds, unknown.seconds);
     EXPECT_NEAR(Decode(ModelOf(profile, head_dim)).log_sd, std::hypot(0.28, 1), 1e-9);
     EXPECT_NEAR(Prompt(ModelOf(profile, head_dim)).log_sd, std::hypot(0.17, 1), 1e-9);

@@ -34,7 +34,7 @@ TEST(CollectiveModelTest, MeasuredTimesAreInterpolatedAndExtendedAtTheLastRate) 
 
 TEST(CollectiveModelTest, RanksThatWereNotMeasuredLieBetweenTheirNeighborsWithMoreSpread) {
   const CollectiveModel model({}, KernelLibrary::kVllm, {.curves = {Curve(2, 1), Curve(8, 4)}});
-  const Estimate four = model(Collective::kAllReduce, 4, 4096);
+  const TimeEstimate four = model(Collective::kAllReduce, 4, 4096);
   EXPECT_NEAR(four.seconds / kUs, 10, 1e-9);
   EXPECT_GT(four.log_sd, model(Collective::kAllReduce, 2, 4096).log_sd);
 }

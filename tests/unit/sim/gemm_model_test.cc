@@ -322,8 +322,8 @@ TEST(GemmModelTest, IntervalsWidenWithTheDistanceFromMeasurements) {
 // Over many m, the errors of one (n, k) average out in part.
 TEST(GemmModelTest, ARunSeesLessErrorThanASingleProduct) {
   const GemmModel model(IdealHardware(), TwoLevelProfile());
-  const Estimate at = model({.m = 16, .n = 1024, .k = 1024});
-  const Estimate far = model({.m = 500, .n = 65536, .k = 1024});
+  const TimeEstimate at = model({.m = 16, .n = 1024, .k = 1024});
+  const TimeEstimate far = model({.m = 500, .n = 65536, .k = 1024});
   EXPECT_LT(far.lasting_sd, far.log_sd);
   EXPECT_GT(far.lasting_sd, at.lasting_sd);
 }

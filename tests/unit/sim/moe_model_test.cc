@@ -135,7 +135,7 @@ TEST(MoeModelTest, AMeasuredShapeTakesItsMeasuredTime) {
 TEST(MoeModelTest, AnUnmeasuredShapeInheritsFromItsNeighborsWithAWiderInterval) {
   MoeShape between = kShape;
   between.intermediate = 724;  // 1024 / sqrt(2)
-  const Estimate estimate = MoeModel(IdealHardware(), between, Tabulated())(64);
+  const TimeEstimate estimate = MoeModel(IdealHardware(), between, Tabulated())(64);
   EXPECT_NEAR(
       estimate.seconds / MoeClosedForm(IdealHardware(), Ideal(), between, 64, MoeRouting::kTrained),
       std::sqrt(3.0), 0.06);

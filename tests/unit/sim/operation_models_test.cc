@@ -108,7 +108,7 @@ TEST(LatentAttentionModelTest, WithoutATableTheClosedFormCounts) {
                                    {.sizes = kR1, .heads = 128, .cache_dtype = DType::kBf16},
                                    KernelLibrary::kSglang);
   // Memory 9.44 MB + 0.28 MB at 1 TB/s and 2.28 GFLOP at 1 PFLOP/s, added as squares.
-  const Estimate one = model(GenerationAttention{.requests = 1, .context_tokens = 8192});
+  const TimeEstimate one = model(GenerationAttention{.requests = 1, .context_tokens = 8192});
   EXPECT_NEAR(one.seconds, std::hypot(9.716e-6, 2.282e-6), 1e-8);
   EXPECT_GT(one.log_sd, 0.2);
   EXPECT_EQ(model(GenerationAttention{}).seconds, 0);

@@ -31,12 +31,12 @@ TEST(EstimateTableTest, OneCallGivesAllPartsOfItsOwnSize) {
   const auto compute = [&](std::int64_t tokens) {
     ++computed;
     const auto seconds = static_cast<double>(tokens);
-    return Estimate{seconds, seconds / 2, seconds / 4};
+    return TimeEstimate{seconds, seconds / 2, seconds / 4};
   };
   for (const std::int64_t tokens : {2, 3, 2}) {
     const auto seconds = static_cast<double>(tokens);
     EXPECT_EQ(table.Seconds(tokens, compute), seconds);
-    const Estimate estimate = table.At(tokens, compute);
+    const TimeEstimate estimate = table.At(tokens, compute);
     EXPECT_EQ(estimate.seconds, seconds);
     EXPECT_EQ(estimate.log_sd, seconds / 2);
     EXPECT_EQ(estimate.lasting_sd, seconds / 4);

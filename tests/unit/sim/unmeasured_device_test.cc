@@ -116,7 +116,7 @@ TEST(UnmeasuredDeviceTest, PromptsTakeAboutTheMeasuredTime) {
 }
 
 TEST(UnmeasuredDeviceTest, ModelsWithoutProfileUseItWithWideIntervals) {
-  const Estimate product = GemmModel(A100())({.m = 64, .n = 4096, .k = 4096});
+  const TimeEstimate product = GemmModel(A100())({.m = 64, .n = 4096, .k = 4096});
   EXPECT_EQ(product.seconds,
             GemmClosedForm(A100(), GemmCoefficientsOf(A100()), {.m = 64, .n = 4096, .k = 4096}));
   EXPECT_EQ(product.log_sd, kUnmeasuredGemmSd);
