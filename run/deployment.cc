@@ -82,7 +82,7 @@ void RequireSeparable(const DisaggregatedSystem& system, const PolicyTraits& tra
                                  "allowed: splitwise",
                                  traits.name));
   }
-  if (ReadsPrefixes(system.pools.decode_router.kind) && !traits.caches_prefixes) {
+  if (NeedsCachedPrefixes(system.pools.decode_router.kind) && !traits.caches_prefixes) {
     throw InputError(InputError::Kind::kUsage, "system.disaggregation.decode_router.kind",
                      fmt::format("compares prompts with cached ones, but policy.{} caches none; "
                                  "allowed: a policy that caches prefixes, or another router",
@@ -91,7 +91,7 @@ void RequireSeparable(const DisaggregatedSystem& system, const PolicyTraits& tra
 }
 
 void RequireRoutable(const SystemConfig& system, const PolicyTraits& traits) {
-  if (system.replicas > 1 && ReadsPrefixes(system.router.kind) && !traits.caches_prefixes) {
+  if (system.replicas > 1 && NeedsCachedPrefixes(system.router.kind) && !traits.caches_prefixes) {
     throw InputError(InputError::Kind::kUsage, "system.router.kind",
                      fmt::format("compares prompts with cached ones, but policy.{} caches none; "
                                  "allowed: a policy that caches prefixes, or another router",

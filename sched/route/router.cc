@@ -245,7 +245,7 @@ std::unique_ptr<Router> MakeRouter(const RouterConfig& config, std::int32_t repl
   return nullptr;
 }
 
-bool ReadsPrefixes(RouterKind kind) {
+bool NeedsCachedPrefixes(RouterKind kind) {
   return kind == RouterKind::kPrefixAffinity || kind == RouterKind::kKvOverlap;
 }
 

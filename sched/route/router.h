@@ -46,7 +46,8 @@ std::unique_ptr<Router> MakeRouter(const RouterConfig& config, std::int32_t repl
                                    std::int32_t block_size, std::uint64_t seed,
                                    std::int32_t keys_per_block = 1);
 
-// Whether routers of this kind read the keys of prompts, which exist if the policy caches prefixes.
-bool ReadsPrefixes(RouterKind kind);
+// Whether routers of this kind need the keys of prompts, which exist if the policy caches prefixes.
+// SESSION_HASH reads them too, but can do without: sessions or ids decide then.
+bool NeedsCachedPrefixes(RouterKind kind);
 
 }  // namespace twin
