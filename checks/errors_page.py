@@ -20,8 +20,6 @@ import sys
 
 METRICS = {"ttft_mean": "mean TTFT", "ttft_p90": "p90 TTFT", "ttft_p99": "p99 TTFT",
            "tpot_mean": "mean TPOT", "e2e_mean": "mean E2E", "e2e_p99": "p99 E2E"}
-SERVERS = {"residency_h100_qwen14b": "vLLM 0.23.0", "blis16_requests": "vLLM 0.15.1",
-           "lss_vllm_bench": "vLLM 0.19.0"}
 # Tables of vLLM's rows alone name no library.
 OPERATIONS = {"gemm, vllm": "matrix products, vLLM", "gemm, sglang": "matrix products, SGLang",
               "gemm, trtllm": "matrix products, TensorRT-LLM", "gemm": "matrix products",
@@ -127,9 +125,7 @@ def of_mean(errors):
 
 
 def system(row):
-    server = SERVERS.get(row["data_set"])
-    if server is None:
-        raise PageError(f"errors.csv: {row['data_set']} is not in SERVERS of errors_page.py")
+    server = row["server"].replace("vllm-", "vLLM ")
     ranks = f", {row['tensor']} ranks" if row["tensor"] != "1" else ""
     return f"{row['model']}, {row['gpu']}{ranks}, {server}"
 

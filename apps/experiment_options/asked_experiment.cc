@@ -51,7 +51,7 @@ void AskedExperiment::AddTo(CommandParser command, const std::string& verb,
   AddOverrideOptions(command, changes_);
 }
 
-ExperimentConfig AskedExperiment::ReadFile() const {
+ExperimentConfig AskedExperiment::ReadFile(const std::vector<std::string>& more) const {
   GivenOptions others = options_;
   others.given.erase(ExperimentOption::kPolicy);
   others.given.erase(ExperimentOption::kEngine);
@@ -64,11 +64,19 @@ ExperimentConfig AskedExperiment::ReadFile() const {
   if (const GivenOption* const policy = options_.Find(ExperimentOption::kPolicy)) {
     changes.insert(changes.begin(), PolicyChange(policy->value));
   }
+  changes.insert(changes.end(), more.begin(), more.end());
   return ReadExperiment(ExperimentFile(file_), changes);
 }
 
+ExperimentConfig AskedExperiment::With(const std::vector<std::string>& more) const {
+  if (!file_.empty()) return ReadFile(more);
+  std::vector<std::string> changes = changes_;
+  changes.insert(changes.end(), more.begin(), more.end());
+  return ReadOptions(made_, changes, options_, verb_);
+}
+
 ExperimentConfig AskedExperiment::Read() {
-  if (!file_.empty()) return ReadFile();
+  if (!file_.empty()) return ReadFile({});
   const std::optional<GivenOption> first = options_.FirstGiven();
   if (!first) {
     throw InputError(InputError::Kind::kUsage, verb_,
@@ -78,7 +86,7 @@ ExperimentConfig AskedExperiment::Read() {
                                  verb_));
   }
   made_ = ExperimentOf(options_, verb_);
-  return ReadOptions(made_, changes_, options_, verb_);
+  return With({});
 }
 
 std::vector<std::string> AskedExperiment::IgnoredNotes() const {

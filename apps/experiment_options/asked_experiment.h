@@ -25,6 +25,10 @@ class AskedExperiment {
   // as ReadExperiment().
   [[nodiscard]] ExperimentConfig Read();
 
+  // The experiment with further changes, as --set takes them. Several threads may call it.
+  // REQUIRES: Read(). Throws as Read().
+  [[nodiscard]] ExperimentConfig With(const std::vector<std::string>& more) const;
+
   [[nodiscard]] bool from_options() const { return file_.empty(); }
   // The options' experiment. REQUIRES: Read(); empty for a file.
   [[nodiscard]] const OptionExperiment& made() const { return made_; }
@@ -37,7 +41,7 @@ class AskedExperiment {
   [[nodiscard]] std::string Text(const ExperimentConfig& config) const;
 
  private:
-  [[nodiscard]] ExperimentConfig ReadFile() const;
+  [[nodiscard]] ExperimentConfig ReadFile(const std::vector<std::string>& more) const;
 
   std::string verb_;
   std::string file_;

@@ -39,7 +39,10 @@ struct UsualBoard {
 };
 constexpr UsualBoard kUsualBoards[] = {{"h100", "h100-sxm", "SXM board"},
                                        {"h200", "h200-sxm", "SXM board"},
-                                       {"a100", "a100-80gb-sxm", "SXM board with 80 GB"}};
+                                       {"h100-80gb", "h100-sxm", "SXM board"},
+                                       {"h200-141gb", "h200-sxm", "SXM board"},
+                                       {"a100", "a100-80gb-sxm", "SXM board with 80 GB"},
+                                       {"a100-80gb", "a100-80gb-sxm", "SXM board"}};
 
 std::size_t CommonStart(std::string_view a, std::string_view b) {
   const auto [end, other] = std::ranges::mismatch(a, b, {}, LowerCase, LowerCase);
@@ -64,6 +67,40 @@ std::string NearestDevices(const std::string& text) {
   return fmt::format("{}", fmt::join(nearest, ", "));
 }
 
+// The device by its name, or by that of its family; nullopt if there is none.
+std::optional<NamedPart> FindDevice(std::string_view text) {
+  const auto* const usual = std::ranges::find_if(kUsualBoards, [&](const UsualBoard& board) {
+    return EqualsIgnoringSeparators(board.family, text);
+  });
+  if (usual != std::end(kUsualBoards)) {
+    return NamedPart{std::string(usual->device),
+                     fmt::format("{} means the {}", text, usual->board)};
+  }
+  const std::string_view device = PresetOfDevice(text);
+  if (device.empty()) return std::nullopt;
+  return NamedPart{std::string(device), ""};
+}
+
+// A device and a number of them.
+struct CountedDevice {
+  std::string_view device;
+  std::string_view count;
+};
+
+// Understands "4xh100" and "h100x4"; nullopt for any other text.
+std::optional<CountedDevice> SplitCount(std::string_view text) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto digits =
+      static_cast<std::size_t>(std::ranges::find_if_not(text, is_digit) - text.begin());
+  if (digits > 0 && digits < text.size() && LowerCase(text[digits]) == 'x') {
+    return CountedDevice{text.substr(digits + 1), text.substr(0, digits)};
+  }
+  const std::size_t last = text.find_last_not_of("0123456789");
+  if (last == std::string_view::npos || last + 1 == text.size()) return std::nullopt;
+  if (LowerCase(text[last]) != 'x') return std::nullopt;
+  return CountedDevice{text.substr(0, last), text.substr(last + 1)};
+}
+
 bool Exists(const std::string& path) {
   std::error_code unknown;
   return fs::exists(path, unknown);
@@ -78,14 +115,15 @@ std::string AbsolutePath(const std::string& path) {
 
 NamedPart NameDevice(const std::string& where, const std::string& text) {
   if (text.find('/') != std::string::npos) return {AbsolutePath(text), ""};
-  const auto* const usual = std::ranges::find_if(kUsualBoards, [&](const UsualBoard& board) {
-    return EqualsIgnoringSeparators(board.family, text);
-  });
-  if (usual != std::end(kUsualBoards)) {
-    return {std::string(usual->device), fmt::format("{} means the {}", text, usual->board)};
+  if (std::optional<NamedPart> found = FindDevice(text)) return *std::move(found);
+  const std::optional<CountedDevice> counted = SplitCount(text);
+  if (counted && FindDevice(counted->device)) {
+    throw InputError(
+        InputError::Kind::kUsage, where,
+        fmt::format("\"{}\" is a number of devices; allowed: {} with --tp {} (one engine) or "
+                    "--replicas {} (engines of one device)",
+                    Printable(text, kNameMax), counted->device, counted->count, counted->count));
   }
-  const std::string_view device = PresetOfDevice(text);
-  if (!device.empty()) return {std::string(device), ""};
   RefuseName(
       where,
       fmt::format("no device \"{}\"; nearest {}", Printable(text, kNameMax), NearestDevices(text)),

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "config/servers/servers.h"
@@ -19,161 +21,254 @@ constexpr double kLostShare = 0.01;
 constexpr double kFullCache = 0.98;
 constexpr double kFullSteps = 0.9;  // share of a limit of steps
 constexpr double kLongGap = 4;      // p99 of the gaps between tokens over their median
+constexpr double kSomeWait = 0.5;   // requests that wait, on average
+constexpr double kSpareShare = 0.05;
+constexpr double kMemoryShareMax = 0.95;
+
+// Writes changes as options, or as fields.
+class ChangeWriter {
+ public:
+  ChangeWriter(const ExperimentConfig& config, bool has_options)
+      : config_(config), policy_(TraitsOf(config).name), has_options_(has_options) {
+    if (config.system.server) server_ = FindServer(*config.system.server);
+  }
+
+  // A field that the program itself has an option for.
+  [[nodiscard]] ProposedChange Of(const std::string& option, const std::string& path,
+                                  const std::string& value) const {
+    const std::string field = fmt::format("{}={}", path, value);
+    return {has_options_ ? fmt::format("{} {}", option, value) : "--set " + field, {field}};
+  }
+
+  // A setting of the policy or of its server; nullopt where the policy has no such setting.
+  [[nodiscard]] std::optional<ProposedChange> Of(Setting setting, const std::string& value) const {
+    const ServerSetting* const row =
+        server_ ? FindSetting(server_->server->family, setting) : nullptr;
+    const std::string path = row != nullptr ? FieldOf(*row, policy_) : "";
+    const std::string found = path.empty() ? FieldOfPolicy(policy_, setting) : path;
+    if (found.empty()) return std::nullopt;
+    const bool is_option = has_options_ && !path.empty() && row->flag.starts_with("--");
+    const std::string field = fmt::format("{}={}", found, value);
+    return ProposedChange{is_option ? fmt::format("{} {}", row->flag, value) : "--set " + field,
+                          {field}};
+  }
+
+  [[nodiscard]] ProposedChange Replicas(std::int64_t replicas) const {
+    return Of("--replicas", "system.replicas", std::to_string(replicas));
+  }
+
+  [[nodiscard]] std::optional<ProposedChange> TwiceTheRanks() const {
+    const std::int32_t ranks = 2 * config_.system.parallelism.tensor;
+    if (config_.system.model_spec.query_heads % ranks != 0) return std::nullopt;
+    return Of("--tp", "system.tensor_parallel", std::to_string(ranks));
+  }
+
+ private:
+  const ExperimentConfig& config_;
+  std::string policy_;
+  std::optional<ListedServer> server_;
+  bool has_options_;
+};
+
+void Append(std::optional<ProposedChange> change, std::vector<ProposedChange>& changes) {
+  if (change) changes.push_back(*std::move(change));
+}
 
 // Reads the summary; a value that is not there is NaN, which fails every comparison.
 class BottleneckSearch {
  public:
-  BottleneckSearch(const ExperimentConfig& config, const Summary& summary, std::string file)
+  BottleneckSearch(const ExperimentConfig& config, const Summary& summary, bool has_options)
       : config_(config),
         summary_(summary),
-        file_(std::move(file)),
+        write_(config, has_options),
         traits_(TraitsOf(config)),
-        replicas_(config.system.replicas) {
-    if (config.system.server) server_ = FindServer(*config.system.server);
-  }
+        replicas_(config.system.replicas) {}
 
-  [[nodiscard]] Advice Find() const {
+  [[nodiscard]] std::vector<Bottleneck> Find() const {
+    std::vector<Bottleneck> found;
     for (const auto test :
          {&BottleneckSearch::Load, &BottleneckSearch::Losses, &BottleneckSearch::Cache,
           &BottleneckSearch::Sequences, &BottleneckSearch::Prompts, &BottleneckSearch::Gaps}) {
-      if (const std::optional<Advice> advice = (this->*test)()) return *advice;
+      if (std::optional<Bottleneck> one = (this->*test)()) found.push_back(*std::move(one));
     }
-    return None();
+    return found;
   }
 
  private:
+  using Changes = std::vector<ProposedChange>;
+
   [[nodiscard]] double Number(std::string_view name) const {
     const SummaryValue* const value = summary_.Find(name);
     const bool is_number = value != nullptr && !std::holds_alternative<std::string>(*value);
     return is_number ? summary_.Number(name) : std::numeric_limits<double>::quiet_NaN();
   }
-  // The flag of the server, or what it sets where the server has no such flag.
-  [[nodiscard]] std::string Flag(Setting setting, const char* otherwise) const {
-    if (!server_) return otherwise;
-    const ServerSetting* const found = FindSetting(server_->server->family, setting);
-    const bool is_set = found != nullptr && !FieldOf(*found, server_->preset->policy).empty();
-    return is_set ? found->flag : otherwise;
+
+  void AppendTwiceTheBudget(Changes& changes) const {
+    if (traits_.tokens_per_step_max == 0) return;
+    Append(write_.Of(Setting::kTokenBudget, std::to_string(2 * traits_.tokens_per_step_max)),
+           changes);
+  }
+  void AppendTwiceTheSequences(Changes& changes) const {
+    if (traits_.sequences_per_step_max == 0) return;
+    Append(write_.Of(Setting::kMaxNumSeqs, std::to_string(2 * traits_.sequences_per_step_max)),
+           changes);
+  }
+  void AppendMoreMemory(Changes& changes) const {
+    if (const std::optional<double> share = config_.system.memory.utilization) {
+      const double more = std::min(*share + kSpareShare, kMemoryShareMax);
+      if (more > *share) Append(write_.Of(Setting::kMemoryShare, RoundedText(more, 3)), changes);
+    }
+    Append(write_.Of(Setting::kKvFormat, "fp8"), changes);
+    Append(write_.TwiceTheRanks(), changes);
   }
 
-  [[nodiscard]] std::optional<Advice> Load() const {
+  [[nodiscard]] std::optional<Bottleneck> Load() const {
     const SummaryValue* const saturated = summary_.Find("saturated");
     if (saturated == nullptr || *saturated != SummaryValue(std::string("yes"))) return std::nullopt;
     const double come = Number("offered_rate");
     const double leave = Number("completed_rate");
     if (!(leave > 0)) return std::nullopt;
-    const double replicas = std::ceil(come / leave * replicas_);
-    return Advice{
-        fmt::format("load. {}/s come, {}/s leave", RoundedText(come, 3), RoundedText(leave, 3)),
-        fmt::format("--rate below {}, or --replicas {:.0f}", RoundedText(leave, 3),
-                    std::max(replicas, replicas_ + 1.0))};
+    Changes changes;
+    AppendTwiceTheBudget(changes);
+    AppendTwiceTheSequences(changes);
+    AppendMoreMemory(changes);
+    const double replicas = std::max(std::ceil(come / leave * replicas_), replicas_ + 1.0);
+    changes.push_back(write_.Replicas(static_cast<std::int64_t>(replicas)));
+    return Bottleneck{.text = fmt::format("load. {}/s come, {}/s leave", RoundedText(come, 3),
+                                          RoundedText(leave, 3)),
+                      .metric = "p99_ttft_ms",
+                      .changes = std::move(changes)};
   }
 
-  [[nodiscard]] std::optional<Advice> Losses() const {
-    const double rejected = Number("rejected");
-    const double share = (rejected + Number("cancelled")) / Number("requests");
+  [[nodiscard]] std::optional<Bottleneck> Losses() const {
+    const double lost = Number("rejected") + Number("cancelled");
+    const double share = lost / Number("requests");
     if (!(share > kLostShare)) return std::nullopt;
-    const double too_long =
-        Number("rejected_too_long_for_model") + Number("rejected_too_large_for_cache");
-    return Advice{fmt::format("requests without an answer, {:.3g} % of them: latencies are of "
-                              "those that were served",
-                              100 * share),
-                  too_long > rejected / 2
-                      ? fmt::format("shorter requests, or a larger {}",
-                                    Flag(Setting::kMaxModelLen, "limit of their length"))
-                      : "more time for an answer, or less load"};
+    Changes changes;
+    AppendMoreMemory(changes);
+    changes.push_back(write_.Replicas(replicas_ + 1));
+    return Bottleneck{
+        .text = fmt::format("requests without an answer, {:.3g} % of them: latencies are of those "
+                            "that were served",
+                            100 * share),
+        .metric = "completed",
+        .changes = std::move(changes)};
   }
 
-  [[nodiscard]] std::optional<Advice> Cache() const {
+  [[nodiscard]] std::optional<Bottleneck> Cache() const {
     const double most = Number("max_kv_used_share");
     const double preemptions = Number("preemptions");
-    if (!(most >= kFullCache) && !(preemptions > 0)) return std::nullopt;
-    const std::int32_t ranks = 2 * config_.system.parallelism.tensor;
-    const bool divides = config_.system.model_spec.query_heads % ranks == 0;
-    return Advice{fmt::format("KV cache. It is {:.3g} % full at most, with {:.0f} preemptions",
-                              100 * most, preemptions),
-                  fmt::format("a larger {}, {} fp8, {}a shorter {}",
-                              Flag(Setting::kMemoryShare, "share of memory"),
-                              Flag(Setting::kKvFormat, "a cache in"),
-                              divides ? fmt::format("--tp {}, or ", ranks) : "or ",
-                              Flag(Setting::kMaxModelLen, "limit of requests"))};
+    const bool is_full = most >= kFullCache && Number("mean_waiting") > kSomeWait;
+    if (!is_full && !(preemptions > 0)) return std::nullopt;
+    Changes changes;
+    AppendMoreMemory(changes);
+    changes.push_back(write_.Replicas(replicas_ + 1));
+    return Bottleneck{.text = fmt::format("KV cache. It is {:.3g} % full at most, with {:.0f} "
+                                          "preemptions",
+                                          100 * most, preemptions),
+                      .metric = "p99_e2el_ms",
+                      .changes = std::move(changes)};
   }
 
-  [[nodiscard]] std::optional<Advice> Sequences() const {
+  [[nodiscard]] std::optional<Bottleneck> Sequences() const {
     const double limit = double{1} * traits_.sequences_per_step_max * replicas_;
     const double running = Number("mean_running");
     if (limit == 0 || !(running >= kFullSteps * limit)) return std::nullopt;
-    return Advice{fmt::format("sequences. {} run on average, of {:.0f} at most",
-                              RoundedText(running, 3), limit),
-                  fmt::format("{} {}", Flag(Setting::kMaxNumSeqs, "a limit of sequences of"),
-                              2 * traits_.sequences_per_step_max)};
+    if (!(Number("mean_waiting") > kSomeWait)) return std::nullopt;
+    Changes changes;
+    AppendTwiceTheSequences(changes);
+    changes.push_back(write_.Replicas(replicas_ + 1));
+    return Bottleneck{.text = fmt::format("sequences. {} run on average, of {:.0f} at most",
+                                          RoundedText(running, 3), limit),
+                      .metric = "mean_ttft_ms",
+                      .changes = std::move(changes)};
   }
 
-  [[nodiscard]] std::optional<Advice> Prompts() const {
+  [[nodiscard]] std::optional<Bottleneck> Prompts() const {
     const double tokens = Number("mean_batch_tokens");
     const double waiting = Number("mean_waiting");
     const std::int32_t budget = traits_.tokens_per_step_max;
     if (budget == 0 || !(tokens >= kFullSteps * budget) || !(waiting > 1)) return std::nullopt;
-    return Advice{
-        fmt::format("prompts. Steps hold {:.0f} of {} tokens on average, and {} requests "
-                    "wait",
-                    tokens, budget, RoundedText(waiting, 3)),
-        fmt::format("{} {}, --replicas {}, or separate prefill (system.disaggregation)",
-                    Flag(Setting::kTokenBudget, "a token budget of"), 2 * budget, replicas_ + 1)};
+    Changes changes;
+    AppendTwiceTheBudget(changes);
+    Append(write_.TwiceTheRanks(), changes);
+    changes.push_back(write_.Replicas(replicas_ + 1));
+    return Bottleneck{
+        .text = fmt::format("prompts. Steps hold {:.0f} of {} tokens on average, and {} requests "
+                            "wait",
+                            tokens, budget, RoundedText(waiting, 3)),
+        .metric = "mean_ttft_ms",
+        .changes = std::move(changes)};
   }
 
-  [[nodiscard]] std::optional<Advice> Gaps() const {
+  [[nodiscard]] std::optional<Bottleneck> Gaps() const {
     const double ratio = Number("p99_itl_ms") / Number("p50_itl_ms");
-    if (!(ratio > kLongGap)) return std::nullopt;
-    return Advice{fmt::format("prompts between decodes. The p99 of ITL is {} times its median",
-                              RoundedText(ratio, 3)),
-                  fmt::format("{} {}", Flag(Setting::kTokenBudget, "a token budget of"),
-                              std::max(traits_.tokens_per_step_max / 4, 1))};
-  }
-
-  [[nodiscard]] Advice None() const {
-    const double times = std::floor(1 / Number("mean_kv_used_share"));
-    std::string held;
-    if (times > 1) held = fmt::format("; memory holds about {:.0f} times as many", times);
-    return {fmt::format("none at this load. Decodes read the weights for {} requests a step{}",
-                        RoundedText(Number("mean_batch_sequences"), 2), held),
-            More()};
-  }
-
-  // How to find the largest load.
-  [[nodiscard]] std::string More() const {
-    const ArrivalConfig& arrivals = config_.workload.arrivals;
-    const auto vary = [&](const char* field, double low, double high) {
-      return fmt::format(
-          "more load fits; twinserve capacity {} --vary {} --between {},{} --until "
-          "'p99_ttft_ms<=1000' finds how much",
-          file_, field, RoundedText(low, 3), RoundedText(high, 3));
-    };
-    using Kind = ArrivalConfig::Kind;
-    if (arrivals.kind == Kind::kClosedLoop) {
-      return vary("workload.arrivals.users", arrivals.users, 20.0 * arrivals.users);
+    if (!(ratio > kLongGap) || traits_.tokens_per_step_max == 0) return std::nullopt;
+    Changes changes;
+    for (const int part : {2, 4, 8}) {
+      const int budget = traits_.tokens_per_step_max / part;
+      if (budget >= std::max(traits_.sequences_per_step_max, 1)) {
+        Append(write_.Of(Setting::kTokenBudget, std::to_string(budget)), changes);
+      }
     }
-    if (arrivals.kind == Kind::kAllAtOnce) return "--rate R, a load that comes over time";
-    if (arrivals.rate > 0) {
-      return vary("workload.arrivals.rate", arrivals.rate / 10, 6 * arrivals.rate);
-    }
-    if (!config_.workload.trace) return "more load fits";
-    const double scale = config_.workload.trace->rate_scale;
-    return vary("workload.trace.rate_scale", scale / 10, 6 * scale);
+    return Bottleneck{.text = fmt::format("prompts between decodes. The p99 of ITL is {} times its "
+                                          "median",
+                                          RoundedText(ratio, 3)),
+                      .metric = "p99_itl_ms",
+                      .is_certain = false,
+                      .changes = std::move(changes)};
   }
 
   const ExperimentConfig& config_;
   const Summary& summary_;
-  std::string file_;
+  ChangeWriter write_;
   PolicyTraits traits_;
   std::int32_t replicas_;
-  std::optional<ListedServer> server_;
 };
+
+// The field that holds the load, its option, and its value.
+struct LoadField {
+  std::string path;
+  std::string option;
+  double value;
+};
+
+std::optional<LoadField> LoadFieldOf(const WorkloadConfig& workload) {
+  const ArrivalConfig& arrivals = workload.arrivals;
+  using Kind = ArrivalConfig::Kind;
+  if (arrivals.kind == Kind::kClosedLoop) {
+    return LoadField{"workload.arrivals.users", "--concurrency", double{1} * arrivals.users};
+  }
+  if (arrivals.kind == Kind::kAllAtOnce) return std::nullopt;
+  if (arrivals.rate > 0) return LoadField{"workload.arrivals.rate", "--rate", arrivals.rate};
+  if (!workload.trace) return std::nullopt;
+  return LoadField{"workload.trace.rate_scale", "--rate-scale", workload.trace->rate_scale};
+}
 
 }  // namespace
 
-Advice AdviceOn(const ExperimentConfig& config, const Summary& summary,
-                const std::string& experiment_file) {
-  return BottleneckSearch(config, summary, experiment_file).Find();
+std::vector<Bottleneck> BottlenecksOf(const ExperimentConfig& config, const Summary& summary,
+                                      bool has_options) {
+  return BottleneckSearch(config, summary, has_options).Find();
+}
+
+ProposedChange TwiceTheLoad(const ExperimentConfig& config, bool has_options) {
+  const std::optional<LoadField> load = LoadFieldOf(config.workload);
+  if (!load) return {};
+  const bool is_ramp = config.workload.arrivals.kind == ArrivalConfig::Kind::kRamp;
+  if (is_ramp) return {};
+  return ChangeWriter(config, has_options)
+      .Of(load->option, load->path, ShortestText(2 * load->value));
+}
+
+std::string CapacityCommand(const ExperimentConfig& config, const std::string& experiment_file) {
+  const std::optional<LoadField> load = LoadFieldOf(config.workload);
+  if (!load) return "";
+  const bool is_users = load->path == "workload.arrivals.users";
+  const double low = is_users ? load->value : load->value / 10;
+  const double high = load->value * (is_users ? 20 : 6);
+  return fmt::format("twinserve capacity {} --vary {} --between {},{} --until 'p99_ttft_ms<=1000'",
+                     experiment_file, load->path, RoundedText(low, 3), RoundedText(high, 3));
 }
 
 }  // namespace twin::apps

@@ -1,22 +1,40 @@
-// The bottleneck of a run, and what to change.
+// What holds a run back, and the changes that could help.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/experiment_config.h"
 #include "run/record/summary.h"
 
 namespace twin::apps {
 
-struct Advice {
-  std::string bottleneck;
-  std::string next;  // what to try
+// A change of an experiment that nobody has tried yet.
+struct ProposedChange {
+  std::string text;                 // as a user writes it: "--max-num-seqs 512"
+  std::vector<std::string> fields;  // the same, as --set takes it
 };
 
-// The first of these that the summary shows: more load than the system serves, lost requests, a
-// full KV cache, the limit of sequences, the token budget, prompts between decodes; or none.
-// `experiment_file` is named where a command reads it.
-Advice AdviceOn(const ExperimentConfig& config, const Summary& summary,
-                const std::string& experiment_file);
+struct Bottleneck {
+  std::string text;
+  std::string metric;  // the key in summary.json that a change should improve
+  // Whether the summary alone shows it. Otherwise it is one only if a change helps.
+  bool is_certain = true;
+  std::vector<ProposedChange> changes;
+};
+
+// The bottlenecks that the summary shows, the decisive one first: more load than the system serves,
+// lost requests, a full KV cache, the limit of sequences, the token budget, prompts between
+// decodes. Empty: nothing waits. `has_options`: the experiment comes from options, so that changes
+// are options, too; otherwise they are --set PATH=VALUE.
+std::vector<Bottleneck> BottlenecksOf(const ExperimentConfig& config, const Summary& summary,
+                                      bool has_options);
+
+// Twice the load, to find out how much more fits; no fields for a load that cannot be doubled.
+ProposedChange TwiceTheLoad(const ExperimentConfig& config, bool has_options);
+
+// The command that finds the largest load; empty for a load that has no rate. `experiment_file` is
+// what it reads.
+std::string CapacityCommand(const ExperimentConfig& config, const std::string& experiment_file);
 
 }  // namespace twin::apps

@@ -1,6 +1,7 @@
 // How sure a simulated run is: intervals of its latencies, and the recorded runs nearest to it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,9 +22,15 @@ struct Certainty {
   [[nodiscard]] const run::DrawnInterval* Find(std::string_view metric) const;
 };
 
-// `summary` is that of the run. Repeats the run 20 times on all cores if it is simulated and had at
-// most 50,000 steps, which takes about a second; `control` may end this early.
-Certainty CertaintyOf(const ExperimentConfig& config, const Summary& summary,
+// Longer runs are not repeated.
+inline constexpr std::int64_t kStepsOfRepeatedRun = 50'000;
+
+[[nodiscard]] bool IsShortEnoughToRepeat(const Summary& summary);
+
+// `summary` is that of the run. Repeats the run `draws` times on all cores (0: not at all) if it is
+// simulated and short enough, which takes about a second for 20; `control` may end this early.
+// REQUIRES: draws is 0 or at least run::kDrawsMin.
+Certainty CertaintyOf(const ExperimentConfig& config, const Summary& summary, int draws,
                       run::RunControl& control);
 
 }  // namespace twin::apps

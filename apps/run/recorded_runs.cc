@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/models/model_names.h"
+#include "config/servers/servers.h"
 #include "core/check.h"
 #include "core/csv.h"
 #include "core/number_text.h"
@@ -15,7 +16,8 @@
 namespace twin::apps {
 namespace {
 
-using SystemName = std::tuple<std::string, std::string, int>;  // model, device, ranks
+// Model, device, ranks, server.
+using SystemName = std::tuple<std::string, std::string, int, std::string>;
 
 // Sums of the absolute errors of one metric.
 struct ErrorSum {
@@ -25,15 +27,8 @@ struct ErrorSum {
   [[nodiscard]] double Mean() const { return count == 0 ? 0 : sum / count; }
 };
 
-// The errors of a system by metric, of the runs to which something was fitted or of the others.
-struct Part {
-  std::map<std::string, ErrorSum, std::less<>> metrics;
-};
-
-struct SystemErrors {
-  Part fit;
-  Part judge;
-};
+// Errors by metric.
+using SystemErrors = std::map<std::string, ErrorSum, std::less<>>;
 
 template <class Number>
 Number NumberOf(std::string_view text) {
@@ -42,7 +37,8 @@ Number NumberOf(std::string_view text) {
   return *number;
 }
 
-// Columns: data_set, run, part, gpu, model, tensor, side, failed, metric, error_pct, noise_pct.
+// The errors of the runs to which nothing was fitted. Columns: data_set, run, part, gpu, model,
+// tensor, side, failed, metric, error_pct, noise_pct, server.
 std::map<SystemName, SystemErrors> ReadErrors() {
   enum Column {
     kPart = 2,
@@ -51,7 +47,8 @@ std::map<SystemName, SystemErrors> ReadErrors() {
     kTensor = 5,
     kFailed = 7,
     kMetric = 8,
-    kError = 9
+    kError = 9,
+    kServer = 11
   };
   std::map<SystemName, SystemErrors> systems;
   std::string_view rest = RecordedErrorTables().front().bytes;
@@ -61,11 +58,10 @@ std::map<SystemName, SystemErrors> ReadErrors() {
     CHECK(row.Split(rest.substr(0, end)) == CsvCells::Result::kSplit);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     const std::vector<std::string_view>& cells = row.cells();
-    if (is_header || cells[kFailed] != "0") continue;
+    if (is_header || cells[kFailed] != "0" || cells[kPart] != "judge") continue;
     SystemErrors& errors = systems[{std::string(cells[kModel]), std::string(cells[kGpu]),
-                                    NumberOf<int>(cells[kTensor])}];
-    Part& part = cells[kPart] == "fit" ? errors.fit : errors.judge;
-    ErrorSum& sum = part.metrics[std::string(cells[kMetric])];
+                                    NumberOf<int>(cells[kTensor]), std::string(cells[kServer])}];
+    ErrorSum& sum = errors[std::string(cells[kMetric])];
     sum.sum += std::abs(NumberOf<double>(cells[kError]));
     ++sum.count;
   }
@@ -75,15 +71,15 @@ std::map<SystemName, SystemErrors> ReadErrors() {
 std::vector<RecordedRuns> ReadRecordedRuns() {
   std::vector<RecordedRuns> all;
   for (auto& [name, errors] : ReadErrors()) {
-    const bool is_judged = errors.judge.metrics.contains("e2e_mean");
-    Part& part = is_judged ? errors.judge : errors.fit;
+    if (!errors.contains("e2e_mean")) continue;
     all.push_back({.model = std::get<0>(name),
                    .device = std::get<1>(name),
                    .tensor = std::get<2>(name),
-                   .runs = part.metrics["e2e_mean"].count,
-                   .ttft_error_pct = part.metrics["ttft_mean"].Mean(),
-                   .tpot_error_pct = part.metrics["tpot_mean"].Mean(),
-                   .e2e_error_pct = part.metrics["e2e_mean"].Mean()});
+                   .server = std::get<3>(name),
+                   .runs = errors["e2e_mean"].count,
+                   .ttft_error_pct = errors["ttft_mean"].Mean(),
+                   .tpot_error_pct = errors["tpot_mean"].Mean(),
+                   .e2e_error_pct = errors["e2e_mean"].Mean()});
   }
   return all;
 }
@@ -101,6 +97,14 @@ const std::vector<RecordedRuns>& AllRecordedRuns() {
 
 std::optional<RecordedRuns> NearestRecordedRuns(const SystemConfig& system) {
   if (!system.groups.empty()) return std::nullopt;
+  std::vector<RecordedRuns> all = AllRecordedRuns();
+  if (system.server) {
+    const Server* const server = FindServer(*system.server).value().server;
+    std::erase_if(all, [&](const RecordedRuns& recorded) {
+      return FindServer(recorded.server).value().server != server;
+    });
+    if (all.empty()) return std::nullopt;
+  }
   const bool is_mixture = MostExperts(system.model_spec) > 0;
   const double size = ParametersPerRank(system.model_spec, system.parallelism.devices());
   const auto distance = [&](const RecordedRuns& recorded) {
@@ -109,7 +113,7 @@ std::optional<RecordedRuns> NearestRecordedRuns(const SystemConfig& system) {
                       (MostExperts(model) > 0) != is_mixture,
                       std::abs(std::log(ParametersPerRank(model, recorded.tensor) / size)));
   };
-  return *std::ranges::min_element(AllRecordedRuns(), {}, distance);
+  return *std::ranges::min_element(all, {}, distance);
 }
 
 }  // namespace twin::apps

@@ -13,7 +13,6 @@
 #include <variant>
 
 #include "apps/experiment_options/option_names.h"
-#include "apps/run/bottleneck.h"
 #include "core/number_text.h"
 #include "run/record/loss_warning.h"
 
@@ -203,8 +202,8 @@ void WriteAnswer(std::ostream& out, const AnsweredRun& run) {
   out << run.certainty.text << '\n' << SystemLine(run) << '\n';
   WriteLatencies(out, run.summary, run.certainty);
   WriteCounts(out, run);
-  const Advice advice = AdviceOn(run.config, run.summary, run.experiment_file);
-  out << "Bottleneck: " << advice.bottleneck << ".\nTry: " << advice.next << '\n';
+  out << "Bottleneck: " << run.advice.bottleneck << ".\n";
+  for (const std::string& line : run.advice.lines) out << line << '\n';
   if (const std::string note = FewRequestsNote(run.summary); !note.empty()) out << note << '\n';
   for (const std::string& note : run.ignored) out << note << '\n';
 }

@@ -1,8 +1,12 @@
 // twinserve run: one experiment in the world that it names.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
+
+#include <nlohmann/json.hpp>
 
 #include "apps/built_parts.h"
 #include "apps/commands.h"
@@ -11,6 +15,7 @@
 #include "apps/options.h"
 #include "apps/run/real_runs.h"
 #include "apps/run/run_answer.h"
+#include "apps/run/tried_changes.h"
 #include "apps/terminal_control.h"
 #include "config/experiment_config.h"
 #include "core/files/output_file.h"
@@ -21,15 +26,21 @@
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
 #include "run/simulation.h"
+#include "run/uncertainty_comparison.h"
 
 namespace twin::apps {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDrawsOfAnswer = 20;
 
 struct RunArguments {
   AskedExperiment experiment;
   std::string out;
   std::string written;  // the experiment as a file
   std::string format = "table";
+  int draws = -1;  // not given
   std::string exported;
   int jobs = 0;
 };
@@ -46,12 +57,42 @@ ExperimentConfig ReadForRanks(RunArguments& arguments, std::int32_t launched) {
     throw InputError(InputError::Kind::kUsage, "--jobs",
                      "the experiment's world is real; allowed: with a simulated world");
   }
+  if (arguments.draws > 0 && arguments.draws < run::kDrawsMin) {
+    throw InputError(InputError::Kind::kUsage, "--draws",
+                     std::to_string(arguments.draws) +
+                         " have no interval of 90 %; allowed: 0, or at least " +
+                         std::to_string(run::kDrawsMin));
+  }
   if (launched == 1 || launched == ranks) return config;
   throw InputError(InputError::Kind::kUsage, "mpirun",
                    "started " + std::to_string(launched) + " ranks; " +
                        (real ? "system.tensor_parallel times system.pipeline_parallel is "
                              : "a simulated world has ") +
                        std::to_string(ranks));
+}
+
+// Whether the command line that made a run directory has the same arguments.
+bool IsRunOf(const fs::path& directory, const std::vector<std::string>& line) {
+  std::ifstream file(directory / "provenance.json");
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object() || !json.contains("command_line")) return false;
+  const nlohmann::json& made_by = json["command_line"];
+  if (!made_by.is_array() || made_by.size() != line.size()) return false;
+  // Element 0 is the path of the program.
+  return std::equal(made_by.begin() + 1, made_by.end(), line.begin() + 1);
+}
+
+// runs/NAME; NAME-2, NAME-3, ... for options whose NAME belongs to a run of other options.
+std::string DirectoryOf(const RunArguments& arguments, const ExperimentConfig& config,
+                        const std::vector<std::string>& line) {
+  if (!arguments.out.empty()) return arguments.out;
+  const std::string first = "runs/" + config.name;
+  std::string directory = first;
+  if (!arguments.experiment.from_options()) return directory;
+  for (int i = 2; fs::exists(directory) && !IsRunOf(directory, line); ++i) {
+    directory = first + "-" + std::to_string(i);
+  }
+  return directory;
 }
 
 // Shows reports on the terminal, and counts warnings.
@@ -82,6 +123,25 @@ void WriteExperiment(const RunArguments& arguments, const ExperimentConfig& conf
   std::cerr << "wrote " << arguments.written << "\n";
 }
 
+// The answer for people: latencies with intervals, the bottleneck, and what was tried.
+void PrintAnswer(const RunArguments& arguments, const ExperimentConfig& config,
+                 const std::string& out, const Summary& summary,
+                 const std::vector<std::string>& notes, CountedReports& control) {
+  const AskedExperiment& experiment = arguments.experiment;
+  const std::string file =
+      arguments.written.empty() ? out + "/config.resolved.textproto" : arguments.written;
+  const bool repeats = arguments.draws > 0 || (arguments.draws < 0 && experiment.from_options());
+  const int draws = arguments.draws > 0 ? arguments.draws : kDrawsOfAnswer;
+  const int warnings = control.warnings();
+  const Certainty certainty = CertaintyOf(config, summary, repeats ? draws : 0, control);
+  const AdvisedRun advised{
+      config,  summary,
+      repeats, experiment.from_options(),
+      file,    [&](const std::vector<std::string>& more) { return experiment.With(more); }};
+  WriteAnswer(std::cout, {config, experiment.made(), summary, certainty, notes, warnings,
+                          AdviceOn(advised, control)});
+}
+
 void Print(const RunArguments& arguments, const ExperimentConfig& config, const std::string& out,
            const run::RunOutcome& outcome, CountedReports& control) {
   std::vector<std::string> notes = arguments.experiment.IgnoredNotes();
@@ -90,16 +150,12 @@ void Print(const RunArguments& arguments, const ExperimentConfig& config, const 
     for (const std::string& note : notes) std::cerr << note << "\n";
     return;
   }
-  if (arguments.experiment.from_options() && arguments.format == "table") {
-    const std::string file =
-        arguments.written.empty() ? out + "/config.resolved.textproto" : arguments.written;
-    const int warnings = control.warnings();
-    const Certainty certainty = CertaintyOf(config, outcome.summary, control);
-    WriteAnswer(std::cout, {config, arguments.experiment.made(), outcome.summary, certainty, notes,
-                            warnings, file});
+  if (arguments.format == "table") {
+    PrintAnswer(arguments, config, out, outcome.summary, notes, control);
     return;
   }
-  const TableFormat format = FindTableFormat(arguments.format).value();
+  const TableFormat format =
+      arguments.format == "keys" ? TableFormat::kText : FindTableFormat(arguments.format).value();
   const NamedSummary column{config.name, &outcome.summary};
   WriteTable(std::cout, MetricTable({&column, 1}, HeadlineMetrics()), format);
   notes.insert(notes.begin(), FewRequestsNote(outcome.summary));
@@ -136,7 +192,7 @@ void Run(RunArguments& arguments, CommandContext& context) {
   }
   WriteExperiment(arguments, config);
   CountedReports control;
-  const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
+  const std::string out = DirectoryOf(arguments, config, context.command_line);
   const run::RunOutcome outcome = RunIn(out, arguments, config, context, real_runs.get(), control);
   Print(arguments, config, out, outcome, control);
   if (!arguments.exported.empty()) {
@@ -161,13 +217,23 @@ void AddRunCommand(CommandParser app, CommandContext& context) {
   command.AddOption("--write-config", arguments->written,
                     "Also write the experiment to this file, with a comment for each value that "
                     "nobody gave");
-  command.AddOption("--out", arguments->out, "Run directory (default: runs/NAME)");
+  command.AddOption(
+      "--out", arguments->out,
+      "Run directory (default: runs/NAME, or runs/NAME-2, ... if options differ from those of "
+      "the run that lies there)");
+  command
+      .AddOption("--format", arguments->format,
+                 "What to print: a table of latencies and counts, with the bottleneck and the "
+                 "changes that "
+                 "helped when they were tried; the main metrics by the keys of summary.json; "
+                 "summary.json; or the main metrics as Markdown or LaTeX")
+      .OneOf({"table", "keys", "json", "markdown", "latex"});
   command
       .AddOption(
-          "--format", arguments->format,
-          "What to print: a table of the main metrics, for options with the bottleneck and what "
-          "to try; summary.json; or the metrics as Markdown or LaTeX")
-      .OneOf({"table", "json", "markdown", "latex"});
+          "--draws", arguments->draws,
+          "Repetitions of a simulated run for the intervals of the table, after which changes "
+          "are tried; 0: neither (default: 20 for options, 0 for a file)")
+      .InRange(0, 10'000);
   command
       .AddOption("--export", arguments->exported,
                  "Also write the results as `vllm bench serve` does, to vllm_bench.json in the "

@@ -23,7 +23,7 @@ READS = ("checks/errors_page.py", "checks/history.csv", "checks/fidelity/expecte
 def error(run, part, metric, value, failed="0", tensor="1"):
     return {"data_set": "blis16_requests", "run": run, "part": part, "gpu": "h100-sxm",
             "model": "llama-2-7b", "tensor": tensor, "failed": failed, "metric": metric,
-            "error_pct": str(value), "noise_pct": ""}
+            "error_pct": str(value), "noise_pct": "", "server": "vllm-0.15.1"}
 
 
 class PageTest(unittest.TestCase):

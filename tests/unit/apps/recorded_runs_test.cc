@@ -31,17 +31,24 @@ TEST(RecordedRunsTest, ErrorsAreMeansOfTheRunsThatNothingWasFittedTo) {
   EXPECT_NEAR(nearest->e2e_error_pct, 4.20 / 9, 1e-9);
 }
 
-TEST(RecordedRunsTest, FittedRunsCountWhereThereAreNoOthers) {
+TEST(RecordedRunsTest, FittedRunsDoNotCount) {
   const auto nearest = NearestRecordedRuns(System("llama-3-70b", "h100-sxm", 4));
   ASSERT_TRUE(nearest);
-  EXPECT_EQ(nearest->model, "llama-2-70b");
-  EXPECT_EQ(nearest->runs, 2);
-  EXPECT_NEAR(nearest->e2e_error_pct, 1.33 / 2, 1e-9);
+  // The runs of llama-2-70b on 4 ranks, as large a rank, were fitted to.
+  EXPECT_EQ(nearest->model, "codellama-34b");
+  EXPECT_EQ(nearest->server, "vllm-0.15.1");
+}
+
+TEST(RecordedRunsTest, RunsOfAnotherServerDoNotCount) {
+  SystemConfig system = System("qwen3-14b", "h100-sxm");
+  system.server = "vllm-0.11.0";
+  EXPECT_TRUE(NearestRecordedRuns(system));
+  system.server = "sglang-0.5.23";
+  EXPECT_FALSE(NearestRecordedRuns(system));
 }
 
 TEST(RecordedRunsTest, TheNearestHasTheSameDeviceThenTheSameKindOfModelThenASimilarSize) {
   EXPECT_EQ(NearestModel(System("llama-3.1-8b", "h100-sxm")), "llama-2-7b");
-  EXPECT_EQ(NearestModel(System("llama-3.1-8b", "rtx-pro-6000-server")), "llama-3.1-8b");
   EXPECT_EQ(NearestModel(System("mixtral-8x22b", "h100-sxm", 8)), "mixtral-8x7b");
   // No recording has an A100: any device counts. 70 billion parameters on 4 ranks are 17.6 a rank,
   // as are the 17.0 of codellama-34b on 2.

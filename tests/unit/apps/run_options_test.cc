@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
 #include <string>
 #include <vector>
 
+#include "core/number_text.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -66,7 +68,7 @@ TEST_F(RunOptionsTest, AnswersWithWhatWasRunLatenciesCountsAndTheBottleneck) {
   EXPECT_THAT(outcome.out,
               StartsWith("Certainty: one more draw of arrivals and errors of the cost model lies "
                          "within an interval with 90 % (20 draws); nearest recorded run: "
-                         "llama-2-7b on 1 x h100-sxm, "
+                         "llama-2-7b on 1 x h100-sxm, vLLM 0.15.1, "
                          "mean E2E 3.6 % off\n"
                          "llama-3.1-8b on 1 x h100-sxm (h100 means the SXM board), vLLM 0.33.0 "
                          "(8192 tokens, 1024 sequences a step), "));
@@ -78,7 +80,8 @@ TEST_F(RunOptionsTest, AnswersWithWhatWasRunLatenciesCountsAndTheBottleneck) {
         "\nTPOT          ms", "\nITL           ms", "\nE2E           ms",
         "\nrequests      100 completed, 0 rejected", "\ntokens        ", "\nKV cache      ",
         "\nwarnings      none\n", "\nBottleneck: none at this load.",
-        "\nTry: more load fits; twinserve capacity "}) {
+        "\nTried: twice the load (--rate 20) -> p99 TTFT ",
+        "\nLargest load: twinserve capacity runs/llama-3.1-8b_h100-sxm_r10/"}) {
     EXPECT_THAT(outcome.out, HasSubstr(row));
   }
   EXPECT_LE(std::ranges::count(outcome.out, '\n'), 15);
@@ -259,11 +262,59 @@ TEST_F(RunOptionsTest, NoPolicyLearnsTheLengthOfAnAnswer) {
 
 TEST_F(RunOptionsTest, NamesWhatHoldsTheSystemBack) {
   const Words small = {"--model", "llama-3.1-8b", "--hardware", "h100", "--requests", "600"};
-  const auto answer = [&](const Words& more) { return Answer(Together(small, more)); };
-  EXPECT_THAT(answer({"--rate", "200"}),
-              AllOf(HasSubstr("\nBottleneck: load. "), HasSubstr("\nTry: --rate below ")));
-  EXPECT_THAT(answer({"--concurrency", "16", "--max-num-seqs", "8"}),
-              AllOf(HasSubstr("\nBottleneck: sequences. "), HasSubstr("\nTry: --max-num-seqs 16")));
+  EXPECT_THAT(Answer(Together(small, {"--rate", "200"})),
+              AllOf(HasSubstr("\nBottleneck: load. "), HasSubstr("\nTried: ")));
+}
+
+// Two replicas halve the queue of each, but they are further devices: they come second.
+TEST_F(RunOptionsTest, AdviceGivesTheNumbersOfTheRunThatFollowsIt) {
+  const Words limited = {"--model",    "llama-3.1-8b", "--hardware",    "h100",
+                         "--requests", "200",          "--concurrency", "16"};
+  const std::string answer = Answer(Together(limited, {"--max-num-seqs", "8"}));
+  EXPECT_THAT(answer, HasSubstr("\nBottleneck: sequences. "));
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(
+      answer, found,
+      std::regex("\nTried: --max-num-seqs 16 -> mean TTFT ([0-9.]+) to ([0-9.]+) ms")))
+      << answer;
+  const auto mean_ttft_ms = [&](const std::string& out, const std::string& sequences) {
+    const Words followed = {"--max-num-seqs", sequences, "--format", "json", "--out", out};
+    EXPECT_EQ(RunOptions(Together(limited, followed)).exit_code, 0);
+    return SummaryOf(out)["mean_ttft_ms"].get<double>();
+  };
+  EXPECT_EQ(RoundedText(mean_ttft_ms("before", "8"), 3), found[1]);
+  EXPECT_EQ(RoundedText(mean_ttft_ms("after", "16"), 3), found[2]);
+  EXPECT_LT(std::stod(found[2]), std::stod(found[1]));
+  EXPECT_THAT(answer, HasSubstr("\nTried: --replicas 2 (2 devices) -> "));
+}
+
+TEST_F(RunOptionsTest, RunsOfOtherOptionsKeepTheirDirectories) {
+  const auto wrote = [&](const Words& more) { return RunOptions(Together(kLoaded, more)).err; };
+  EXPECT_EQ(wrote({}), "wrote runs/llama-3.1-8b_h100-sxm_r10\n");
+  EXPECT_EQ(wrote({"--tp", "2"}), "wrote runs/llama-3.1-8b_h100-sxm_r10-2\n");
+  EXPECT_EQ(wrote({"--replicas", "2"}), "wrote runs/llama-3.1-8b_h100-sxm_r10-3\n");
+  EXPECT_EQ(wrote({"--tp", "2"}), "wrote runs/llama-3.1-8b_h100-sxm_r10-2\n");
+}
+
+// A budget of 1 token would lengthen every prompt a thousandfold.
+TEST_F(RunOptionsTest, WhereNothingWaitsNoSettingIsAdvised) {
+  const std::string answer =
+      Answer({"--backend", "sglang", "--model-path", "Qwen/Qwen3-14B", "--hardware", "h200",
+              "--tp-size", "2", "--request-rate", "8", "--num-prompts", "200"});
+  EXPECT_THAT(answer, AllOf(HasSubstr("; no run of SGLang was recorded\n"),
+                            HasSubstr("\nBottleneck: none at this load."),
+                            Not(HasSubstr("--chunked-prefill-size"))));
+}
+
+TEST_F(RunOptionsTest, AFileIsRepeatedWhereItsUserAsksForIt) {
+  const CommandOutcome once = Run({"run", "small.textproto"});
+  EXPECT_THAT(once.out, AllOf(StartsWith("Certainty: no intervals: --draws 20 makes them; "),
+                              HasSubstr("\nTTFT          ms"), Not(HasSubstr("\nTried: "))));
+  const CommandOutcome repeated = Run({"run", "small.textproto", "--draws", "20"});
+  EXPECT_THAT(repeated.out, AllOf(HasSubstr("(20 draws)"), HasSubstr("\nBottleneck: ")));
+  EXPECT_THAT(
+      Run({"run", "small.textproto", "--draws", "3"}).err,
+      StartsWith("twinserve: --draws: 3 have no interval of 90 %; allowed: 0, or at least "));
 }
 
 struct BadOptions {
@@ -295,6 +346,14 @@ INSTANTIATE_TEST_SUITE_P(
                    {"--model", "llama-3.1-8b", "--hardware", "h1000", "--rate", "10"},
                    "--hardware: no device \"h1000\"; nearest h100-sxm, h100-pcie, h100-nvl; "
                    "allowed: see twinserve doctor --list hardware"},
+        BadOptions{"CountBeforeTheDevice",
+                   {"--model", "llama-3.1-8b", "--hardware", "4xh100", "--rate", "10"},
+                   "--hardware: \"4xh100\" is a number of devices; allowed: h100 with --tp 4 (one "
+                   "engine) or --replicas 4 (engines of one device)"},
+        BadOptions{"CountBehindTheDevice",
+                   {"--model", "llama-3.1-8b", "--hardware", "H200x2", "--rate", "10"},
+                   "--hardware: \"H200x2\" is a number of devices; allowed: H200 with --tp 2 (one "
+                   "engine) or --replicas 2 (engines of one device)"},
         BadOptions{"UnknownModel",
                    {"--model", "meta-llama/Llama-3.9-8B", "--hardware", "h100", "--rate", "10"},
                    "--model: no model \"meta-llama/Llama-3.9-8B\", and no folder or config.json of "
