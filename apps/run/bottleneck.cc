@@ -11,7 +11,6 @@
 #include <utility>
 #include <variant>
 
-#include "config/servers/servers.h"
 #include "core/number_text.h"
 
 namespace twin::apps {
@@ -24,51 +23,6 @@ constexpr double kLongGap = 4;      // p99 of the gaps between tokens over their
 constexpr double kSomeWait = 0.5;   // requests that wait, on average
 constexpr double kSpareShare = 0.05;
 constexpr double kMemoryShareMax = 0.95;
-
-// Writes changes as options, or as fields.
-class ChangeWriter {
- public:
-  ChangeWriter(const ExperimentConfig& config, bool has_options)
-      : config_(config), policy_(TraitsOf(config).name), has_options_(has_options) {
-    if (config.system.server) server_ = FindServer(*config.system.server);
-  }
-
-  // A field that the program itself has an option for.
-  [[nodiscard]] ProposedChange Of(const std::string& option, const std::string& path,
-                                  const std::string& value) const {
-    const std::string field = fmt::format("{}={}", path, value);
-    return {has_options_ ? fmt::format("{} {}", option, value) : "--set " + field, {field}};
-  }
-
-  // A setting of the policy or of its server; nullopt where the policy has no such setting.
-  [[nodiscard]] std::optional<ProposedChange> Of(Setting setting, const std::string& value) const {
-    const ServerSetting* const row =
-        server_ ? FindSetting(server_->server->family, setting) : nullptr;
-    const std::string path = row != nullptr ? FieldOf(*row, policy_) : "";
-    const std::string found = path.empty() ? FieldOfPolicy(policy_, setting) : path;
-    if (found.empty()) return std::nullopt;
-    const bool is_option = has_options_ && !path.empty() && row->flag.starts_with("--");
-    const std::string field = fmt::format("{}={}", found, value);
-    return ProposedChange{is_option ? fmt::format("{} {}", row->flag, value) : "--set " + field,
-                          {field}};
-  }
-
-  [[nodiscard]] ProposedChange Replicas(std::int64_t replicas) const {
-    return Of("--replicas", "system.replicas", std::to_string(replicas));
-  }
-
-  [[nodiscard]] std::optional<ProposedChange> TwiceTheRanks() const {
-    const std::int32_t ranks = 2 * config_.system.parallelism.tensor;
-    if (config_.system.model_spec.query_heads % ranks != 0) return std::nullopt;
-    return Of("--tp", "system.tensor_parallel", std::to_string(ranks));
-  }
-
- private:
-  const ExperimentConfig& config_;
-  std::string policy_;
-  std::optional<ListedServer> server_;
-  bool has_options_;
-};
 
 void Append(std::optional<ProposedChange> change, std::vector<ProposedChange>& changes) {
   if (change) changes.push_back(*std::move(change));

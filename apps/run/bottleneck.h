@@ -4,23 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "apps/experiment_options/setting_change.h"
 #include "config/experiment_config.h"
 #include "run/record/summary.h"
 
 namespace twin::apps {
-
-// A change of an experiment that nobody has tried yet.
-struct ProposedChange {
-  std::string text;                 // as a user writes it: "--max-num-seqs 512"
-  std::vector<std::string> fields;  // the same, as --set takes it
-};
 
 struct Bottleneck {
   std::string text;
   std::string metric;  // the key in summary.json that a change should improve
   // Whether the summary alone shows it. Otherwise it is one only if a change helps.
   bool is_certain = true;
-  std::vector<ProposedChange> changes;
+  std::vector<ProposedChange> changes;  // that could help; not tried
 };
 
 // The bottlenecks that the summary shows, the decisive one first: more load than the system serves,

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "apps/asked/option_names.h"
+#include "apps/experiment_options/option_names.h"
 #include "apps/run/recorded_runs.h"
 #include "config/servers/servers.h"
 #include "core/input_error.h"

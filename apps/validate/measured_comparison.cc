@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "apps/validate/measured_causes.h"
 #include "apps/validate/measured_report.h"
 #include "apps/validate/simulated_clients.h"
 #include "core/input_error.h"
@@ -82,6 +83,7 @@ class Comparer {
     AddErrors();
     AddConversations();
     AddWaitingReading();
+    AddCauses();
     AddEffects();
     Explain();
     AddAssumptions();
@@ -99,11 +101,11 @@ class Comparer {
   void Simulate();
   void AddErrors();
   void AddWaitingReading();
+  void AddCauses();
   void AddEffects();
   void AddEffect(const Variant& variant, const SimulatedClients& changed);
   void Explain();
   void ExplainByPart(const MetricError& error);
-  void ExplainByFact(const MetricError& error);
   void AddAssumptions();
   void AddAdvice();
   void AddConversations();
@@ -338,6 +340,35 @@ void Comparer::AddWaitingReading() {
   result_.notes.push_back(text);
 }
 
+// Named first: where a mean is off, the settings that would explain it.
+void Comparer::AddCauses() {
+  const bool is_off = std::ranges::any_of(result_.errors, [](const MetricError& error) {
+    return StatisticOf(error.metric) == "mean" && error.verdict() == ErrorVerdict::kOff;
+  });
+  if (!is_off) return;
+  std::vector<std::filesystem::path> written;
+  const auto write_shared = [&](double share) {
+    written.push_back(load_.file.parent_path() /
+                      fmt::format("{}_shared_{:.0f}.csv", load_.file.stem().string(), 100 * share));
+    WriteLoad(run_, written.back(), share);
+    return std::filesystem::absolute(written.back()).lexically_normal();
+  };
+  const std::vector<BenchmarkRequest> without_times;
+  CauseQuestion question{.system = system_,
+                         .replay = load_.replay,
+                         .deployment = deployment_,
+                         .measured = run_.has_times ? completed_ : without_times,
+                         .measured_values = measured_values_,
+                         .simulated = base_,
+                         .paired = paired_,
+                         .has_options = system_.has_options,
+                         .shared_load = {}};
+  if (!run_.requests.empty()) question.shared_load = write_shared;
+  const CauseSearch found = FindCauses(question, costs_, control_);
+  for (const std::filesystem::path& file : written) std::filesystem::remove(file);
+  result_.explanation = CauseLines(found, base_);
+}
+
 void Comparer::AddEffect(const Variant& variant, const SimulatedClients& changed) {
   const run::MetricValues before = base_.Values();
   const run::MetricValues after = changed.Values();
@@ -407,22 +438,6 @@ void Comparer::ExplainByPart(const MetricError& error) {
                   largest->error_percent, error.percent()));
 }
 
-// The wrong fact that would take away most of the error: at least half of it.
-void Comparer::ExplainByFact(const MetricError& error) {
-  const PartEffect* nearest = nullptr;
-  for (const PartEffect& effect : result_.effects) {
-    if (effect.kind != Variant::Kind::kFact || effect.metric != error.metric) continue;
-    if (std::abs(effect.error_percent) > std::abs(error.percent()) / 2) continue;
-    if (nearest == nullptr || std::abs(effect.error_percent) < std::abs(nearest->error_percent)) {
-      nearest = &effect;
-    }
-  }
-  if (nearest == nullptr) return;
-  result_.explanation.push_back(
-      fmt::format("{}: the error falls from {:+.1f} % to {:+.1f} % with {}: was it so?",
-                  TitleOf(error.metric), error.percent(), nearest->error_percent, nearest->name));
-}
-
 void Comparer::Explain() {
   if (!system_.drafts.empty()) {
     result_.explanation.push_back(fmt::format(
@@ -432,7 +447,6 @@ void Comparer::Explain() {
     const MetricError* const error = Find(metric);
     if (error == nullptr) continue;
     ExplainByPart(*error);
-    if (error->verdict() != ErrorVerdict::kAgrees) ExplainByFact(*error);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/number_text.h"
 #include "core/random.h"
 #include "core/statistics.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr double kStandardErrors = 1.96;  // of an interval of 95 %
 constexpr int kResamplings = 200;
+constexpr double kAgreementPercent = 25;
 constexpr double kBlockShare = 0.05;
 constexpr std::size_t kTimeShares = 100;
 
@@ -60,6 +62,11 @@ double WeightedSum(const std::vector<std::uint32_t>& counts,
   return sum;
 }
 
+// The end of the interval that is further from 0, in percent.
+double FarEnd(const MetricError& error) {
+  return std::max(std::abs(error.low_percent()), std::abs(error.high_percent()));
+}
+
 }  // namespace
 
 double MetricError::low_percent() const {
@@ -78,15 +85,19 @@ ErrorVerdict MetricError::verdict() const {
   // Both are of the same doubles: rounding is no difference.
   constexpr double kRounding = 1e-6;
   const bool holds_zero = low_percent() <= kRounding && high_percent() >= -kRounding;
-  return holds_zero ? ErrorVerdict::kAgrees : ErrorVerdict::kOff;
+  if (!holds_zero) return ErrorVerdict::kOff;
+  return FarEnd(*this) <= kAgreementPercent ? ErrorVerdict::kAgrees : ErrorVerdict::kCannotTell;
 }
 
 std::string MetricError::text() const {
   switch (verdict()) {
     case ErrorVerdict::kAgrees:
-      return "agrees" + RangeText();
+      return fmt::format("agrees within {} %{}", RoundedText(FarEnd(*this), 2), RangeText());
+    case ErrorVerdict::kCannotTell:
+      return "cannot tell" + RangeText();
     case ErrorVerdict::kOff:
-      return "off" + RangeText();
+      return fmt::format("off by {}{} %{}", percent() > 0 ? "+" : "", RoundedText(percent(), 3),
+                         RangeText());
     case ErrorVerdict::kTooFewRequests:
       return fmt::format("too few requests ({} of {})", requests,
                          run::RequestsNeeded(StatisticOf(metric)));

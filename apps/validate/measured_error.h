@@ -20,8 +20,9 @@
 namespace twin::apps {
 
 enum class ErrorVerdict : std::uint8_t {
-  kAgrees,          // the interval holds 0
-  kOff,             // it does not
+  kAgrees,          // the interval holds 0, and nothing beyond +-25 %
+  kCannotTell,      // it holds 0, and so much else that an agreement would say nothing
+  kOff,             // it does not hold 0
   kTooFewRequests,  // fewer than run::RequestsNeeded()
   kNoInterval,      // its chance is not known
 };
@@ -42,10 +43,11 @@ struct MetricError {
   [[nodiscard]] double high_percent() const;
   [[nodiscard]] ErrorVerdict verdict() const;
   [[nodiscard]] bool has_interval() const {
-    return verdict() == ErrorVerdict::kAgrees || verdict() == ErrorVerdict::kOff;
+    const ErrorVerdict told = verdict();
+    return told != ErrorVerdict::kTooFewRequests && told != ErrorVerdict::kNoInterval;
   }
-  // "agrees", "off", "too few requests (3 of 368)", "no interval"; of a range "agrees (measured in
-  // 50 to 100)".
+  // "agrees within 8 %", "cannot tell", "off by +23 %", "too few requests (3 of 368)", "no
+  // interval"; of a range with its ends, "off by +23 % (measured in 50 to 100)".
   [[nodiscard]] std::string text() const;
 
  private:

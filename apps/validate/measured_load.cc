@@ -76,6 +76,15 @@ class Conversations {
   std::map<std::uint64_t, Content> contents_;
 };
 
+// Gives all requests the same content up to a share of their prompts.
+void ShareBeginning(double share, TracedRequest& request) {
+  const auto chunks =
+      static_cast<std::size_t>(share * double{1} * request.prompt_tokens / kChunkTokens);
+  if (request.prefix_chunks.size() < chunks) request.prefix_chunks.resize(chunks);
+  for (std::size_t i = 0; i < chunks; ++i) request.prefix_chunks[i] = MixWords(0, i);
+  if (chunks > 0) request.prefix_chunk_tokens = kChunkTokens;
+}
+
 // Lengths: those of the file, or where it holds totals alone, those of its histograms, or their
 // means.
 void SetLengths(const BenchmarkRun& run, const std::filesystem::path& file, Replay& replay) {
@@ -160,6 +169,7 @@ std::vector<BenchmarkRequest> CompletedOf(std::span<const BenchmarkRequest> requ
 MeasuredLoad PlanLoad(const BenchmarkRun& run, const std::filesystem::path& file,
                       const std::string& where) {
   MeasuredLoad load;
+  load.file = file;
   if (!run.has_times) {
     load.replay = DrawnLoad(run, where);
   } else {
@@ -177,7 +187,7 @@ MeasuredLoad PlanLoad(const BenchmarkRun& run, const std::filesystem::path& file
   return load;
 }
 
-void WriteLoad(const BenchmarkRun& run, const std::filesystem::path& file) {
+void WriteLoad(const BenchmarkRun& run, const std::filesystem::path& file, double shared) {
   if (run.requests.empty() && !HasLengthHistograms(run)) return;
   const std::vector<BenchmarkRequest> requests = run.requests.empty() ? DrawnRequests(run)
                                                  : run.has_times      ? CompletedOf(run.requests)
@@ -191,6 +201,7 @@ void WriteLoad(const BenchmarkRun& run, const std::filesystem::path& file) {
     request.prompt_tokens = measured.prompt_tokens;
     request.output_tokens = request.max_output_tokens = measured.output_tokens;
     conversations.NameContent(measured.session, request);
+    if (shared > 0) ShareBeginning(shared, request);
     writer.Write(request);
   }
   writer.Commit();

@@ -25,6 +25,7 @@ struct Replay {
 
 struct MeasuredLoad {
   Replay replay;
+  std::filesystem::path file;  // of WriteLoad
   // With recorded times and a limit of requests in flight: the same lengths by clients who wait.
   // In `replay`, a slow simulation cannot slow down its clients.
   std::optional<Replay> waiting;
@@ -44,6 +45,7 @@ MeasuredLoad PlanLoad(const BenchmarkRun& run, const std::filesystem::path& file
 // Writes the completed requests as a trace. Turns of a conversation share the content of what came
 // before, if their prompts are long enough to repeat it. A run of totals gives requests with the
 // lengths that its histograms count, in random pairs of prompt and output, or without them no file.
-void WriteLoad(const BenchmarkRun& run, const std::filesystem::path& file);
+// `shared` is the share of each prompt, from its beginning, that all requests have in common.
+void WriteLoad(const BenchmarkRun& run, const std::filesystem::path& file, double shared = 0);
 
 }  // namespace twin::apps

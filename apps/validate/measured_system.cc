@@ -282,7 +282,8 @@ MeasuredSystem ReadMeasuredSystem(const SystemQuestion& asked, const BenchmarkRu
                         .ignored = std::move(ignored.others),
                         .drafts = std::move(ignored.drafts),
                         .contradictions = {},
-                        .kv_blocks_known = known};
+                        .kv_blocks_known = known,
+                        .has_options = asked.system.empty()};
   for (const std::string& change : asked.changes) system.facts.push_back({change, "--set"});
   // Any load: the file of a system may have none.
   const std::vector<std::string> load = {

@@ -32,6 +32,7 @@ struct MeasuredSystem {
   std::vector<KnownFact> drafts;   // those of them that say that the server verified drafts
   std::vector<std::string> contradictions;  // between the file and the simulated system
   bool kv_blocks_known = false;
+  bool has_options = false;  // the system comes from options, not from a file
 };
 
 // Refuses options that describe a load, which the file does: InputError (usage). Options on what

@@ -26,11 +26,15 @@ class ClientLog final : public RunListener {
     if (request.completed && life.has_tokens()) {
       request.ttft = life.first_received() - life.arrival;
       request.e2e = life.last_received() - life.arrival;
+      waiting_s += Seconds(life.scheduled - life.reached);
+      prefill_s += Seconds(life.first_token - life.scheduled);
     }
     requests.push_back(std::move(request));
   }
 
   std::vector<BenchmarkRequest> requests;
+  double waiting_s = 0;  // of all that completed
+  double prefill_s = 0;
 };
 
 // Passes warnings on, and asks to stop; progress is the caller's.
@@ -56,6 +60,10 @@ SimulatedClients SimulateOne(const ExperimentConfig& experiment, run::CostCache&
   SimulatedClients clients;
   clients.requests = CompletedOf(log.requests);
   clients.lost = static_cast<std::int64_t>(log.requests.size() - clients.requests.size());
+  if (const auto completed = static_cast<double>(clients.requests.size()); completed > 0) {
+    clients.waiting_ms = 1e3 * log.waiting_s / completed;
+    clients.prefill_ms = 1e3 * log.prefill_s / completed;
+  }
   for (const char* statistic : run::kClientStatistics) {
     const std::string key = fmt::format("{}_itl_ms", statistic);
     const double value = summary.Find(key) == nullptr ? std::nan("") : summary.Number(key);

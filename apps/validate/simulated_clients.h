@@ -16,6 +16,10 @@ struct SimulatedClients {
   std::vector<BenchmarkRequest> requests;  // completed, in the order of CompletedOf(); no gaps
   run::MetricValues itl;                   // mean_itl_ms and further ones
   std::int64_t lost = 0;                   // rejected or cancelled
+  // Parts of TTFT, means over `requests`: until the first step with the request, and from there to
+  // the first token. The rest is the way between client and engine.
+  double waiting_ms = 0;
+  double prefill_ms = 0;
 
   // All metrics of the clients.
   [[nodiscard]] run::MetricValues Values() const;

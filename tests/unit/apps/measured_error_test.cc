@@ -68,7 +68,9 @@ TEST(MetricErrorTest, ARangeIsComparedAtItsEnds) {
   EXPECT_NEAR(error.percent(), -20, 1e-9);
   EXPECT_NEAR(error.low_percent(), -40, 1e-9);
   EXPECT_NEAR(error.high_percent(), 20, 1e-9);
-  EXPECT_EQ(error.text(), "agrees (measured in 100 to 200)");
+  EXPECT_EQ(error.text(), "cannot tell (measured in 100 to 200)");
+  error.range = QuantileRange{.above = 110, .up_to = 130, .middle = 120};
+  EXPECT_EQ(error.text(), "agrees within 9.1 % (measured in 110 to 130)");  // 120 / 110
   error.simulated = 90;
   EXPECT_EQ(error.verdict(), ErrorVerdict::kOff);
   error.requests = 35;
