@@ -1,4 +1,4 @@
-// What holds a run back, and the changes that could help.
+// The bottleneck of a run, and the changes that could help.
 #pragma once
 
 #include <string>

@@ -41,7 +41,7 @@ struct CauseSearch {
   std::size_t tried = 0;      // simulations
 };
 
-// What the search compares. Borrows all members.
+// Both sides of the comparison. Borrows all members.
 struct CauseQuestion {
   const MeasuredSystem& system;
   const Replay& replay;
