@@ -49,7 +49,7 @@ function(twin_test_headers target)
   add_executable(${target} "${PROJECT_SOURCE_DIR}/tools/cmake/link_test_main.cc")
   target_link_libraries(${target} PRIVATE twin_options GTest::gmock ${ARGN})
   target_precompile_headers(${target} PRIVATE
-    <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h>
+    <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>
     <algorithm> <array> <chrono> <cmath> <cstdint> <deque> <filesystem> <fstream> <functional> <limits> <map>
     <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread>
     <tuple> <utility> <variant> <vector>)
@@ -59,12 +59,14 @@ if(TWIN_TESTS AND TWIN_UNITY)
   twin_test_headers(twin_computing_test_headers)
 endif()
 
-# twin_test(SOURCE DEPENDS layer... [LABELS ...] [TIMEOUT seconds])
+# twin_test(SOURCE DEPENDS layer... [LABELS ...] [TIMEOUT seconds] [SHARDS n])
 #
+# SHARDS: CTest runs the tests of the source in n processes, for sources with hundreds of short ones;
+# otherwise each in a process of its own.
 # One binary per test source; its name is the source's stem. A test of run_real or of a verb has the CUDA of the build,
 # as every program has, unless it names another one (cuda_emulation).
 function(twin_test source)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "DEPENDS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;SHARDS" "DEPENDS;LABELS")
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
@@ -89,6 +91,15 @@ function(twin_test source)
   endif()
   if(TARGET ${headers})
     target_precompile_headers(${target} REUSE_FROM ${headers})
+  endif()
+  if(arg_SHARDS)
+    math(EXPR last "${arg_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${target}.${shard} COMMAND ${target})
+      set_tests_properties(${target}.${shard} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    endforeach()
+    return()
   endif()
   gtest_discover_tests(${target}
     DISCOVERY_TIMEOUT 60
