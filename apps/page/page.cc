@@ -153,8 +153,8 @@ std::string Page::Html() const {
   const bool is_static = kind_ == PageFigures::kStatic;
   if (!is_static && script.empty()) {
     throw InputError(InputError::Kind::kUsage, "report",
-                     "this program was built without Plotly, which draws the figures; run "
-                     "tools/fetch_plotly, configure and build again");
+                     "this program was built without Plotly, which draws the figures; allowed: a "
+                     "wheel of tools/wheel, or a build after tools/fetch_plotly");
   }
   std::string page = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

@@ -36,7 +36,7 @@ def check_disaggregation(values):
 
 
 def check_own_policy(values):
-    assert values[-1] == (5, True)
+    assert values[-1] == (50, True)
 
 
 def check_validate_my_run(values):
@@ -51,8 +51,8 @@ def check_validate_my_run(values):
 @pytest.mark.filterwarnings("ignore::twinserve.RunWarning")
 @pytest.mark.parametrize("path", sorted((ROOT / "apps/python/notebooks").glob("*.ipynb")),
                          ids=lambda path: path.stem)
-def test_a_notebook_runs(path, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
+def test_a_notebook_runs(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
     assert len(cells) >= 3

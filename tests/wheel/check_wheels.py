@@ -5,9 +5,9 @@ Usage: tests/wheel/check_wheels.py FOLDER PROGRAM
 
 Each wheel: its name, size, files and licences. In a fresh environment of each Python that takes it:
 it installs alone; its libraries need those of every Linux system and its own; the
-command runs without numpy and pandas, and decides as PROGRAM does; uninstalled, it leaves nothing.
-In one environment, with the extra plots: a figure. The figure is left out, with a note, where pip
-cannot install matplotlib.
+command runs without numpy and pandas, and decides as PROGRAM does; `report` draws its page;
+uninstalled, it leaves nothing. In one environment, with the extra plots: a figure and all notebooks.
+They are left out, with a note, where pip cannot install matplotlib.
 """
 import glob
 import json
@@ -30,6 +30,15 @@ LICENCES = {"Boost", "CLI11", "Eigen", "Protobuf", "fmt", "libgomp", "muParser",
             "nlohmann-json", "robin-map"}
 CHANGES = ("--set", "workload.requests=500")
 MODULES = "import sys, twinserve; twinserve.Run; print(sorted({'numpy', 'pandas'} & set(sys.modules)))"
+
+# The first cell installs the package.
+RUN_NOTEBOOK = """
+import json, sys
+names = {"__name__": "__main__"}
+cells = [cell for cell in json.load(open(sys.argv[1]))["cells"] if cell["cell_type"] == "code"]
+for cell in cells[1:]:
+    exec("".join(cell["source"]), names)
+"""
 
 failures = []
 
@@ -103,6 +112,9 @@ def check_run(environment, folder, digest):
     expect(made == digest, f"quickstart/vllm_v1 in {seconds:.2f} s: digest {made}, of the program {digest}")
     loaded = done(environment / "bin/python", "-c", MODULES, cwd=folder)
     expect(loaded.stdout == "[]\n", f"loads neither numpy nor pandas {loaded.stderr.strip()}")
+    reported = done(command, "report", "run", "--out", "report.html", cwd=folder)
+    page = folder / "report.html"
+    expect(page.exists() and "Plotly" in page.read_text(), f"report draws a page {reported.stderr.strip()}")
     lacking = done(environment / "bin/python", "-c", "import twinserve; twinserve.compare", cwd=folder)
     expect(lacking.stderr.rstrip().endswith('allowed: pip install "twinserve[tables]"'),
            "names the extra that tables need")
@@ -142,6 +154,15 @@ def check_figure(environment, wheel, folder):
                  "print(len(twinserve.run('quickstart/vllm_v1', {'workload.requests': 50}).requests))",
                  cwd=folder)
     expect(table.stdout == "50\n", f"gives tables {table.stderr.strip()[-200:]}")
+    check_notebooks(environment, folder)
+
+
+def check_notebooks(environment, folder):
+    """All notebooks run outside of the source tree."""
+    for path in sorted((SOURCE / "apps/python/notebooks").glob("*.ipynb")):
+        ran = done(environment / "bin/python", "-c", RUN_NOTEBOOK, path, cwd=folder,
+                   env={**os.environ, "MPLBACKEND": "Agg"})
+        expect(ran.returncode == 0, f"runs {path.name} {ran.stderr.strip()[-200:]}")
 
 
 def check_installed(wheel, python, digest, draws):
