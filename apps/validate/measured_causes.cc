@@ -31,7 +31,7 @@ constexpr int kRefinements = 2;
 constexpr double kHeldBack = 1.5;
 
 // The kind of a setting. Candidates of one kind exclude each other.
-enum class Kind : std::uint8_t {
+enum class SettingKind : std::uint8_t {
   kSequences,
   kBudget,
   kBlocks,
@@ -45,7 +45,7 @@ enum class Kind : std::uint8_t {
 };
 
 struct Candidate {
-  Kind kind{};
+  SettingKind kind{};
   double value = 0;  // of a number that can be refined; 0: no number
   ProposedChange change;
 };
@@ -135,10 +135,10 @@ class Search {
     return std::sqrt(requests ? (*metrics + *requests) / 2 : *metrics);
   }
 
-  void Add(Kind kind, double value, std::optional<ProposedChange> change) {
+  void Add(SettingKind kind, double value, std::optional<ProposedChange> change) {
     if (change) candidates_.push_back({kind, value, *std::move(change)});
   }
-  void AddNumber(Kind kind, double value, std::vector<Candidate>& to) const;
+  void AddNumber(SettingKind kind, double value, std::vector<Candidate>& to) const;
   void AddCandidates();
   void AddSwitches();
   void AddHardware();
@@ -160,15 +160,15 @@ class Search {
 };
 
 // A candidate of a kind whose settings are numbers.
-void Search::AddNumber(Kind kind, double value, std::vector<Candidate>& to) const {
+void Search::AddNumber(SettingKind kind, double value, std::vector<Candidate>& to) const {
   const std::string whole = std::to_string(std::llround(value));
   std::optional<ProposedChange> change;
-  if (kind == Kind::kSequences) change = write_.Of(Setting::kMaxNumSeqs, whole);
-  if (kind == Kind::kBudget) change = write_.Of(Setting::kTokenBudget, whole);
-  if (kind == Kind::kBlocks) {
+  if (kind == SettingKind::kSequences) change = write_.Of(Setting::kMaxNumSeqs, whole);
+  if (kind == SettingKind::kBudget) change = write_.Of(Setting::kTokenBudget, whole);
+  if (kind == SettingKind::kBlocks) {
     change = ProposedChange{whole + " KV blocks", {"system.memory.blocks_override=" + whole}};
   }
-  if (kind == Kind::kPrefix && question_.shared_load) {
+  if (kind == SettingKind::kPrefix && question_.shared_load) {
     const double share = std::round(value);
     change = ProposedChange{fmt::format("prompts that share {:.0f} % of their tokens", share),
                             {"workload.trace.path=" + question_.shared_load(share / 100).string()}};
@@ -182,22 +182,22 @@ void Search::AddCandidates() {
   const auto generating = static_cast<double>(most.generating);
   for (double sequences = 4; sequences <= 512; sequences *= 2) {
     if (sequences != traits.sequences_per_step_max && sequences != generating) {
-      AddNumber(Kind::kSequences, sequences, candidates_);
+      AddNumber(SettingKind::kSequences, sequences, candidates_);
     }
   }
   if (most.generating > 0 && generating != traits.sequences_per_step_max) {
-    AddNumber(Kind::kSequences, generating, candidates_);
+    AddNumber(SettingKind::kSequences, generating, candidates_);
   }
   for (double tokens = 512; tokens <= 16384; tokens *= 2) {
-    if (tokens != traits.tokens_per_step_max) AddNumber(Kind::kBudget, tokens, candidates_);
+    if (tokens != traits.tokens_per_step_max) AddNumber(SettingKind::kBudget, tokens, candidates_);
   }
   for (const double share : {0.05, 0.1, 0.2, 0.35, 0.5, 0.7}) {
-    AddNumber(Kind::kBlocks, std::max(1.0, share * question_.deployment.capacity.blocks),
+    AddNumber(SettingKind::kBlocks, std::max(1.0, share * question_.deployment.capacity.blocks),
               candidates_);
   }
   if (traits.caches_prefixes || traits.keeps_prefix_tree) {
     for (const double percent : {20.0, 40.0, 60.0, 80.0, 90.0}) {
-      AddNumber(Kind::kPrefix, percent, candidates_);
+      AddNumber(SettingKind::kPrefix, percent, candidates_);
     }
   }
   AddSwitches();
@@ -208,13 +208,13 @@ void Search::AddSwitches() {
   const PolicyTraits& traits = question_.deployment.traits;
   if (const auto* const profile = config_.cost.If<sim::ProfileCostConfig>()) {
     if (profile->captures_graphs) {
-      Add(Kind::kGraphs, 0,
+      Add(SettingKind::kGraphs, 0,
           ProposedChange{"no captured graphs (--enforce-eager, --disable-cuda-graph)",
                          {"cost.profile.captures_graphs=false"}});
     }
   }
   if (traits.steps_in_flight_max > 1) {
-    Add(Kind::kScheduling, 0,
+    Add(SettingKind::kScheduling, 0,
         ProposedChange{"synchronous scheduling",
                        {fmt::format("policy.{}.async_scheduling=false", traits.name)}});
   }
@@ -223,12 +223,12 @@ void Search::AddSwitches() {
   const bool shares =
       std::ranges::any_of(question_.measured, [](const auto& one) { return one.session != 0; });
   if (!cache.empty() && shares) {
-    Add(Kind::kPrefixCache, 0,
+    Add(SettingKind::kPrefixCache, 0,
         ProposedChange{caches ? "no prefix cache" : "a prefix cache",
                        {fmt::format("{}={}", cache, !caches)}});
   }
   for (const char* const format : {"fp8", "bf16"}) {
-    Add(Kind::kFormat, 0,
+    Add(SettingKind::kFormat, 0,
         ProposedChange{fmt::format("weights in {}", format),
                        {fmt::format("system.model_shape.weight_dtype={}", format)}});
   }
@@ -238,17 +238,17 @@ void Search::AddHardware() {
   const std::int32_t tensor = config_.system.parallelism.tensor;
   for (const std::int32_t ranks : {1, 2, 4, 8}) {
     if (ranks == tensor) continue;
-    Add(Kind::kRanks, 0, write_.Of("--tp", "system.tensor_parallel", std::to_string(ranks)));
+    Add(SettingKind::kRanks, 0, write_.Of("--tp", "system.tensor_parallel", std::to_string(ranks)));
   }
   for (const std::string_view device : HardwarePresetNames()) {
     if (device == config_.system.hardware_spec.name) continue;
-    Add(Kind::kDevice, 0, write_.Of("--hardware", "system.hardware", std::string(device)));
+    Add(SettingKind::kDevice, 0, write_.Of("--hardware", "system.hardware", std::string(device)));
   }
 }
 
 // Geometric means of the best value of each kind and its neighbours.
 std::vector<Candidate> Search::Refined(const std::vector<Tried>& tried) const {
-  std::map<Kind, std::map<double, double>> distances;  // by value
+  std::map<SettingKind, std::map<double, double>> distances;  // by value
   for (const Tried& one : tried) {
     if (one.parts.size() == 1 && one.parts.front().value > 0) {
       distances[one.parts.front().kind][one.parts.front().value] = one.distance;
@@ -278,7 +278,7 @@ std::vector<Tried> Search::TryEach(const std::vector<Candidate>& candidates) {
 
 // The best candidates of the three best kinds, each with the best one of every other kind.
 std::vector<Tried> Search::TryPairs(const std::vector<Tried>& tried) {
-  std::map<Kind, const Tried*> best;
+  std::map<SettingKind, const Tried*> best;
   for (const Tried& one : tried) {
     const Tried*& of_kind = best[one.parts.front().kind];
     if (of_kind == nullptr || one.distance < of_kind->distance) of_kind = &one;
@@ -330,10 +330,10 @@ void Search::Choose(std::vector<Tried>& tried, CauseSearch& search) const {
   std::erase_if(tried,
                 [&](const Tried& one) { return !(cost(one) <= kCauseShare * own_distance_); });
   std::ranges::stable_sort(tried, {}, cost);
-  std::vector<Kind> named;
+  std::vector<SettingKind> named;
   for (const Tried& one : tried) {
     if (cost(one) > kNearlyAsGood * cost(tried.front())) break;
-    const Kind kind = one.parts.front().kind;
+    const SettingKind kind = one.parts.front().kind;
     if (std::ranges::find(named, kind) != named.end()) continue;  // a worse value of the same
     named.push_back(kind);
     std::string text = one.parts.front().change.text;
