@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kPort = 8000;
 constexpr int kBenchSeconds = 60;  // of sending, at the load
+constexpr double kWidestRange = 0.5;
 
 // The parts of a server's name, as in "vllm-0.33.0".
 std::string_view SystemOf(std::string_view server) { return server.substr(0, server.find('-')); }
@@ -88,27 +89,51 @@ class DeploymentWriter {
     return std::max<std::int64_t>(200, std::llround(sent));
   }
 
+  // Of --random-range-ratio R: lengths are even from (1 - R) to (1 + R) times the mean. At most
+  // what the load itself has, and what the server takes.
+  [[nodiscard]] double RangeRatio() const {
+    const WorkloadConfig& load = first_.experiment.workload;
+    const bool draws_shape = !load.trace && load.preset == WorkloadPreset::kNone;
+    const auto width = [&](const IntegerDistribution& lengths) {
+      using Kind = IntegerDistribution::Kind;
+      if (!draws_shape) return kWidestRange;
+      if (lengths.kind == Kind::kFixed) return 0.0;
+      if (lengths.kind != Kind::kUniform) return kWidestRange;
+      return std::min(kWidestRange,
+                      double{1} * (lengths.max - lengths.min) / (lengths.max + lengths.min));
+    };
+    const double longest = first_.candidate.deployment.context_tokens_max;
+    const double mean =
+        std::round(answer_.mean_prompt_tokens) + std::round(answer_.mean_output_tokens);
+    const double ratio = std::min({std::max(width(load.shape.prompt), width(load.shape.output)),
+                                   std::max(longest / mean - 1, 0.0)});
+    return std::floor(100 * ratio) / 100;
+  }
+
   [[nodiscard]] std::string Bench() const {
+    const double ratio = RangeRatio();
     return fmt::format(
         "#!/bin/sh\n"
         "# Measures the engines at the load of the request, then says by how much the prediction "
         "is\n"
-        "# off, and why. Lengths are random about the means of the workload; the comparison\n"
-        "# simulates the lengths and times that were sent.\n"
+        "# off, and why. {}\n"
         "set -eu\n"
         "vllm bench serve --backend openai --base-url \"${{URL:-http://localhost:{}}}\" --model {} "
         "\\\n"
         "  --dataset-name random --random-input-len {} --random-output-len {} --random-range-ratio "
-        "0.5 \\\n"
+        "{} \\\n"
         "  --num-prompts {} {} --ignore-eos \\\n"
         "  --save-result --save-detailed --result-filename bench.json \\\n"
         "  --metadata {}_version={} gpu={} tp={}\n"
         "twinserve validate --measured bench.json --system prediction.textproto --out "
         "bench.measured\n",
+        ratio == 0 ? "Lengths are those of the request."
+                   : "Lengths are even about the means of the workload;\n# the comparison "
+                     "simulates the lengths and times that were sent.",
         replicas() > 1 ? kPort + 80 : kPort, QuotedForShell(first_.candidate.checkpoint),
         std::llround(answer_.mean_prompt_tokens), std::llround(answer_.mean_output_tokens),
-        BenchRequests(), LoadArguments(), SystemOf(choice_.server), ReleaseOf(choice_.server),
-        hardware_, choice_.layout.parallelism.tensor);
+        ShortestText(ratio), BenchRequests(), LoadArguments(), SystemOf(choice_.server),
+        ReleaseOf(choice_.server), hardware_, choice_.layout.parallelism.tensor);
   }
 
   [[nodiscard]] std::vector<std::string> LocalEngines() const {
@@ -274,13 +299,13 @@ spec:
       text += fmt::format("| {} | {} | {} to {} |\n", name, RoundedText(interval.value, 4),
                           RoundedText(interval.low, 4), RoundedText(interval.high, 4));
     }
-    text +=
-        "\nThe prediction is of the request's own lengths; `bench.sh` sends random lengths about "
-        "their\n"
-        "means, and its comparison simulates those. `twinserve run prediction.textproto` repeats "
-        "the\n"
-        "prediction.\n";
-    return text;
+    if (RangeRatio() > 0) {
+      text +=
+          "\nThe prediction is of the request's own lengths; `bench.sh` sends lengths that are "
+          "even "
+          "about\ntheir means, and its comparison simulates those.\n";
+    }
+    return text + "\n`twinserve run prediction.textproto` repeats the prediction.\n";
   }
 
   const Recommendation& answer_;

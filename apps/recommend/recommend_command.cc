@@ -7,14 +7,17 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "apps/commands.h"
 #include "apps/experiment_names.h"
 #include "apps/recommend/deployment_files.h"
 #include "apps/recommend/recommendation.h"
 #include "apps/recommend/recommendation_json.h"
+#include "apps/recommend/request_options.h"
 #include "apps/terminal_control.h"
 #include "config/recommend_config.h"
+#include "core/files/output_file.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "run/record/table.h"
@@ -23,7 +26,9 @@ namespace twin::apps {
 namespace {
 
 struct RecommendArguments {
-  std::string request;
+  std::string file;
+  RequestOptions request;
+  std::string written;  // the request as a file
   std::string format = "table";
   std::string out;
   std::string deploy;
@@ -72,6 +77,19 @@ std::vector<std::pair<std::string, std::vector<std::string>>> ColumnsOf(
   return columns;
 }
 
+// The first configuration of each result. Settings that do not bind have results that are equal to
+// the last digit.
+std::vector<std::size_t> DistinctResults(const std::vector<run::RecommendedConfiguration>& all) {
+  std::vector<std::size_t> distinct;
+  std::set<std::vector<double>> seen;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::vector<double> result = {all[i].value.value};
+    for (const run::BoundMargin& margin : all[i].margins) result.push_back(margin.metric.value);
+    if (seen.insert(std::move(result)).second) distinct.push_back(i);
+  }
+  return distinct;
+}
+
 // The settings in which the configurations differ have a column each.
 void PrintConfigurations(const run::Recommendation& answer, const RecommendConfig& request) {
   const auto& all = answer.configurations;
@@ -88,7 +106,9 @@ void PrintConfigurations(const run::Recommendation& answer, const RecommendConfi
                         ? answer.objective
                         : fmt::format("{} ({})", answer.objective, answer.value_unit));
   for (const run::BoundMargin& margin : all[0].margins) rows[0].push_back(margin.bound);
-  for (std::size_t i = 0; i < std::min(all.size(), kRowsMax); ++i) {
+  const std::vector<std::size_t> shown = DistinctResults(all);
+  for (const std::size_t i : shown) {
+    if (rows.size() > kRowsMax) break;
     std::vector<std::string> row = {std::to_string(all[i].rank), all[i].tied ? "yes" : "no"};
     for (const auto& [name, cells] : columns) row.push_back(cells[i]);
     row.push_back(WithInterval(all[i].value));
@@ -98,8 +118,11 @@ void PrintConfigurations(const run::Recommendation& answer, const RecommendConfi
   }
   std::cout << '\n';
   WriteAligned(std::cout, rows, 2 + columns.size());
-  if (all.size() > kRowsMax)
-    std::cout << fmt::format("... and {} more (--format json)\n", all.size() - kRowsMax);
+  if (shown.size() > kRowsMax)
+    std::cout << fmt::format("... and {} more (--format json)\n", shown.size() - kRowsMax);
+  if (shown.size() < all.size())
+    std::cout << fmt::format("{} further settings have the result of one of these rows\n",
+                             all.size() - shown.size());
 }
 
 // "4 x h100-sxm", with "and 8 x l40s for FFNs".
@@ -110,22 +133,33 @@ std::string DevicesText(const OfferedHardwareConfig& hardware, const run::Layout
                      hardware.ffn->name.empty() ? hardware.name : hardware.ffn->name);
 }
 
-// Groups reasons that differ in numbers alone, such as all reasons for one layout and format.
+// The reason without its numbers.
+std::string KindOfReason(const std::string& reason) {
+  std::string kind;
+  std::ranges::copy_if(reason, std::back_inserter(kind),
+                       [](char c) { return (c < '0' || c > '9') && c != '.' && c != ','; });
+  return kind;
+}
+
+// A line for each kind of reason, with one of the settings that it holds for.
 void PrintRejected(const run::Recommendation& answer, const RecommendConfig& request) {
-  std::map<std::string, std::pair<std::size_t, std::string>> groups;
+  std::map<std::string, std::pair<std::size_t, const run::RejectedSettings*>> kinds;
   for (const run::RejectedSettings& one : answer.rejected) {
-    const run::CandidateSettings& choice = one.choice;
-    const std::string group =
-        fmt::format("{} on {}, {}, tensor_parallel {}, pipeline_parallel {}{}",
-                    request.models[choice.model].name,
-                    DevicesText(request.hardware[choice.hardware], choice.layout), choice.server,
-                    choice.layout.parallelism.tensor, choice.layout.parallelism.pipeline,
-                    choice.weight_dtype ? fmt::format(", {}", Name(*choice.weight_dtype)) : "");
-    auto& [count, reason] = groups[group];
-    if (count++ == 0) reason = one.reason;
+    auto& [count, example] = kinds[KindOfReason(one.reason)];
+    if (count++ == 0) example = &one;
   }
-  for (const auto& [group, found] : groups)
-    std::cout << fmt::format("rejected ({}): {}: {}\n", found.first, group, found.second);
+  for (const auto& [kind, found] : kinds) {
+    const auto& [count, example] = found;
+    const run::CandidateSettings& choice = example->choice;
+    const std::string format =
+        choice.weight_dtype ? fmt::format(", {}", Name(*choice.weight_dtype)) : "";
+    std::cout << fmt::format(
+        "rejected ({}), such as {} on {}, {}, tensor_parallel {}, pipeline_parallel {}{}: {}\n",
+        count, request.models[choice.model].name,
+        DevicesText(request.hardware[choice.hardware], choice.layout), choice.server,
+        choice.layout.parallelism.tensor, choice.layout.parallelism.pipeline, format,
+        example->reason);
+  }
 }
 
 // How often the command runs.
@@ -183,8 +217,29 @@ void RequireDeployable(const RecommendConfig& request, const std::string& deploy
                    "allowed: a request without hardware.ffn");
 }
 
+// From a file, or from options.
+RecommendConfig ReadRequest(const RecommendArguments& arguments) {
+  const bool has_options = HasRequest(arguments.request);
+  if (!arguments.file.empty() && has_options) {
+    throw InputError(InputError::Kind::kUsage, "recommend",
+                     "a request file and options of a request; allowed: one of both");
+  }
+  if (!arguments.file.empty()) return ReadRecommendation(ExperimentFile(arguments.file));
+  if (!has_options) {
+    throw InputError(InputError::Kind::kUsage, "recommend",
+                     "no request; allowed: REQUEST, a file, or options: --model M --hardware HW "
+                     "--devices N, --rate R or --concurrency N, and --until BOUNDS");
+  }
+  const std::string text = RequestText(arguments.request);
+  if (!arguments.written.empty()) {
+    WriteFile(arguments.written, text);
+    std::cerr << "wrote " << arguments.written << "\n";
+  }
+  return ParseRecommendation(text, "recommend", std::filesystem::current_path());
+}
+
 void AnswerRequest(RecommendArguments& arguments, CommandContext& context) {
-  const RecommendConfig request = ReadRecommendation(ExperimentFile(arguments.request));
+  const RecommendConfig request = ReadRequest(arguments);
   RequireDeployable(request, arguments.deploy);
   if (!arguments.out.empty()) arguments.options.log = run::LogIn(arguments.out);
   TerminalControl control;
@@ -222,10 +277,12 @@ void AddRecommendCommand(CommandParser app, CommandContext& context) {
   auto arguments = std::make_shared<RecommendArguments>();
   CommandParser command = app.AddCommand(
       "recommend", "Find what to set on a server for given models, devices, load and bounds");
-  command
-      .AddOption("REQUEST", arguments->request,
-                 "Request file (.textproto): docs/parameters.md, docs/configuration.md")
-      .Required();
+  command.AddOption("REQUEST", arguments->file,
+                    "Request file (.textproto): docs/parameters.md, docs/configuration.md; or "
+                    "options from --model on in its place");
+  AddRequestOptions(command, context.command_line, arguments->request);
+  command.AddOption("--write-request", arguments->written,
+                    "Also write the request that the options describe to this file");
   command.AddOption("--out", arguments->out,
                     "Folder for recommendation.json and an experiment per configuration; a search "
                     "that is interrupted goes on from there");

@@ -60,7 +60,8 @@ TEST_F(RecommendCommandTest, SaysWhyNothingIsLeft) {
   Write("large.textproto", text);
   const CommandOutcome outcome = Run({"recommend", "large.textproto"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr("rejected (2): llama-3-70b on 1 x h100-sxm, vllm-0.33.0"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("rejected (2), such as llama-3-70b on 1 x h100-sxm, vllm-0.33.0"));
   EXPECT_THAT(outcome.err, HasSubstr("no configuration is left"));
 }
 
