@@ -51,6 +51,8 @@ NOT_RUN = {
         " --set policy.vllm_v1.async_scheduling=true": VLLM,
     },
     "docs/parameters.md": {
+        "twinserve recommend --model Qwen/Qwen3-32B --hardware h100 --devices 8 --rate 20 --input-len 1024 --output-len 256 "
+        "--until 'p99_ttft_ms<=500 && mean_tpot_ms<=20' --deploy d": "long: a search on 8 devices",
         "experiments/recommend/run --figures": "long",
         "python -m sglang.launch_server": "other program: SGLang",
     },
