@@ -26,10 +26,6 @@ std::size_t Distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-bool BeginsWith(std::string_view whole, std::string_view begin) {
-  return EqualsIgnoringCase(whole.substr(0, begin.size()), begin);
-}
-
 }  // namespace
 
 std::string NearestNames(std::string_view name, std::span<const std::string_view> names) {
@@ -37,7 +33,7 @@ std::string NearestNames(std::string_view name, std::span<const std::string_view
   std::vector<std::pair<std::size_t, std::string_view>> ranked;
   ranked.reserve(names.size());
   for (const std::string_view candidate : names) {
-    const bool begins = !name.empty() && BeginsWith(candidate, name);
+    const bool begins = GoesOnBehind(candidate, name);
     ranked.emplace_back(begins ? 0 : Distance(name, candidate), candidate);
   }
   std::stable_sort(ranked.begin(), ranked.end(),

@@ -8,7 +8,8 @@
 namespace twin {
 
 // Up to three of `names`, nearest first, as "a, b, c". The distance is Levenshtein's: the number of
-// inserted, deleted and replaced characters, ignoring case; 0 to a name that begins with `name`.
+// inserted, deleted and replaced characters, ignoring case; 0 to a name that goes on behind
+// `name` (GoesOnBehind()).
 // Names at equal distance keep their order.
 std::string NearestNames(std::string_view name, std::span<const std::string_view> names);
 

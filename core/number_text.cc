@@ -1,5 +1,6 @@
 #include "core/number_text.h"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -20,6 +21,18 @@ std::string RoundedText(double value, int digits) {
       std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::general, digits);
   CHECK(end.ec == std::errc{});
   return {buffer, end.ptr};
+}
+
+std::string TableNumber(double value) {
+  if (!std::isfinite(value)) return "-";
+  const double size = std::abs(value);
+  if (size < 1 && size > 0) return RoundedText(value, 2);
+  const int decimals = size >= 100 || size == 0 ? 0 : size >= 10 ? 1 : 2;
+  std::array<char, 320> text;  // the largest double has 309 digits
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value,
+                                          std::chars_format::fixed, decimals);
+  CHECK(error == std::errc{});
+  return {text.data(), end};
 }
 
 void AppendDecimal(std::string& out, std::int64_t nanoseconds, int digits) {

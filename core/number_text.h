@@ -16,6 +16,10 @@ std::string ShortestText(double value);
 // `digits` significant digits without trailing zeros ("0.05", "1234.5", "1.2e+09").
 std::string RoundedText(double value, int digits);
 
+// As people read it in a table: three significant digits, and all digits before the point ("1321",
+// "70.3", "0.05"); "-" for an undefined number.
+std::string TableNumber(double value);
+
 // Appends `nanoseconds` in units of 10^`digits` ns, exactly, without trailing zeros: (1500000, 6)
 // is "1.5". REQUIRES: 0 <= digits <= 18.
 void AppendDecimal(std::string& out, std::int64_t nanoseconds, int digits);

@@ -25,20 +25,11 @@ double NumberIn(const Summary& summary, std::string_view name) {
   return is_number ? summary.Number(name) : std::numeric_limits<double>::quiet_NaN();
 }
 
-// Three significant digits, and all digits before the point; "-" for an undefined number.
-std::string ShortNumber(double value) {
-  if (!std::isfinite(value)) return "-";
-  const double size = std::abs(value);
-  if (size >= 100 || value == 0) return fmt::format("{:.0f}", value);
-  if (size >= 10) return fmt::format("{:.1f}", value);
-  return size >= 1 ? fmt::format("{:.2f}", value) : RoundedText(value, 2);
-}
-
 // Counts as they are.
 std::string ValueText(const Summary& summary, std::string_view name) {
   const SummaryValue* const value = summary.Find(name);
   const auto* const count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
-  return count != nullptr ? std::to_string(*count) : ShortNumber(NumberIn(summary, name));
+  return count != nullptr ? std::to_string(*count) : TableNumber(NumberIn(summary, name));
 }
 
 // "28,646".
@@ -155,7 +146,7 @@ std::string SystemLine(const AnsweredRun& run) {
 std::string IntervalText(const Certainty& certainty, const std::string& metric) {
   const run::DrawnInterval* const interval = certainty.Find(metric);
   if (interval == nullptr) return "";
-  return fmt::format("{:>8} to {}", ShortNumber(interval->low), ShortNumber(interval->high));
+  return fmt::format("{:>8} to {}", TableNumber(interval->low), TableNumber(interval->high));
 }
 
 void WriteLatencies(std::ostream& out, const Summary& summary, const Certainty& certainty) {
@@ -167,7 +158,7 @@ void WriteLatencies(std::ostream& out, const Summary& summary, const Certainty& 
     out << fmt::format("{:14}{:2}", title, "ms");
     for (const char* const statistic : {"mean", "p50", "p90", "p99"}) {
       const double value = NumberIn(summary, fmt::format("{}_{}_ms", statistic, key));
-      out << fmt::format("{:>{}}", ShortNumber(value), statistic[0] == 'm' ? 9 : 8);
+      out << fmt::format("{:>{}}", TableNumber(value), statistic[0] == 'm' ? 9 : 8);
     }
     out << IntervalText(certainty, fmt::format("mean_{}_ms", key)) << '\n';
   }

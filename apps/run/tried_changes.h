@@ -29,7 +29,7 @@ struct AdvisedRun {
 
 // The bottleneck of a run, and the changes that helped when they were tried: the changed run, with
 // the same seed, improves the metric of the bottleneck by at least 5 %, serves no fewer requests,
-// and no other mean or p99 latency grows by more than 5 %. A change that does not start is not
+// and no mean or p99 of TTFT or E2E grows by more than 5 %. A change that does not start is not
 // mentioned. Where nothing waits, the run is repeated with twice the load.
 //
 // Simulates up to eight runs of the same length on all cores. Only the bottleneck is said of worlds

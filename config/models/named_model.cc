@@ -150,6 +150,9 @@ std::string NearestModels(std::string_view model) {
   std::vector<std::string_view> related;
   std::vector<std::string_view> of_size;
   for (const std::string_view preset : ModelPresetNames()) {
+    if (GoesOnBehind(preset, name)) return NearestNames(name, ModelPresetNames());
+  }
+  for (const std::string_view preset : ModelPresetNames()) {
     if (!IsRelated(name, preset)) continue;
     related.push_back(preset);
     if (SizeOf(preset) == SizeOf(name)) of_size.push_back(preset);

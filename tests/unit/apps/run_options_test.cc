@@ -282,8 +282,8 @@ TEST_F(RunOptionsTest, AdviceGivesTheNumbersOfTheRunThatFollowsIt) {
     EXPECT_EQ(RunOptions(Together(limited, followed)).exit_code, 0);
     return SummaryOf(out)["mean_ttft_ms"].get<double>();
   };
-  EXPECT_EQ(RoundedText(mean_ttft_ms("before", "8"), 3), found[1]);
-  EXPECT_EQ(RoundedText(mean_ttft_ms("after", "16"), 3), found[2]);
+  EXPECT_EQ(TableNumber(mean_ttft_ms("before", "8")), found[1]);
+  EXPECT_EQ(TableNumber(mean_ttft_ms("after", "16")), found[2]);
   EXPECT_LT(std::stod(found[2]), std::stod(found[1]));
   EXPECT_THAT(answer, HasSubstr("\nTried: --replicas 2 (2 devices) -> "));
 }
@@ -346,6 +346,11 @@ INSTANTIATE_TEST_SUITE_P(
                    {"--model", "llama-3.1-8b", "--hardware", "h1000", "--rate", "10"},
                    "--hardware: no device \"h1000\"; nearest h100-sxm, h100-pcie, h100-nvl; "
                    "allowed: see twinserve doctor --list hardware"},
+        BadOptions{
+            "ModelWithoutSize",
+            {"--model", "llama3", "--hardware", "h100", "--rate", "10"},
+            "--model: no model \"llama3\", and no folder or config.json of that name; nearest "
+            "llama-3-8b, llama-3-70b, llama-3.1-8b; allowed: see twinserve doctor --list models"},
         BadOptions{"CountBeforeTheDevice",
                    {"--model", "llama-3.1-8b", "--hardware", "4xh100", "--rate", "10"},
                    "--hardware: \"4xh100\" is a number of devices; allowed: h100 with --tp 4 (one "
