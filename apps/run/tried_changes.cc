@@ -80,7 +80,7 @@ bool Helps(const Summary& before, const Summary& after, std::string_view metric)
   // More answers have other latencies.
   if (metric == "completed") return true;
   return std::ranges::none_of(
-      kLatencies, [&](const auto& row) { return Growth(before, after, row.first) > kTolerated; });
+      kKept, [&](std::string_view latency) { return Growth(before, after, latency) > kTolerated; });
 }
 
 std::string ChangeText(const Summary& before, const Summary& after, std::string_view metric) {

@@ -22,19 +22,23 @@
 namespace twin::apps {
 namespace {
 
-constexpr double kCauseShare = 0.5;     // of the distance, at most
-constexpr double kNearlyAsGood = 1.35;  // times the least distance
+constexpr double kCauseShare = 0.5;  // of the distance, at most
+// A distance that is larger than the least one by less than this factor or this difference explains
+// a run as well: the errors of the cost model are as large.
+constexpr double kNearlyAsGood = 1.35;
+constexpr double kSameDistance = 0.03;
 constexpr std::size_t kCausesMax = 3;
 constexpr std::size_t kKindsPaired = 3;
-constexpr int kRefinements = 2;
+constexpr int kRefinements = 3;
 // Requests that were sent and wait while fewer generate: a limit of sequences shows.
 constexpr double kHeldBack = 1.5;
 
-// The kind of a setting. Candidates of one kind exclude each other.
+// The kind of a setting. Candidates of one kind exclude each other. Of kinds that explain a run
+// equally well, those that come first here differ more often from their description.
 enum class SettingKind : std::uint8_t {
-  kSequences,
   kBudget,
   kBlocks,
+  kSequences,
   kPrefix,
   kPrefixCache,
   kGraphs,
@@ -55,6 +59,13 @@ struct Tried {
   double distance = 0;
   SimulatedClients clients;
 };
+
+SettingKind KindOf(const Tried& tried) { return tried.parts.front().kind; }
+
+// Blocks and sequences both limit how many run: the nearer one is the likelier.
+int LikelihoodRank(SettingKind kind) {
+  return static_cast<int>(kind == SettingKind::kBlocks ? SettingKind::kSequences : kind);
+}
 
 double SquareOfLog(double simulated, double measured) {
   const double log = std::log(simulated / measured);
@@ -138,6 +149,7 @@ class Search {
   void Add(SettingKind kind, double value, std::optional<ProposedChange> change) {
     if (change) candidates_.push_back({kind, value, *std::move(change)});
   }
+  [[nodiscard]] ProposedChange OfBlocks(std::int64_t blocks) const;
   void AddNumber(SettingKind kind, double value, std::vector<Candidate>& to) const;
   void AddCandidates();
   void AddSwitches();
@@ -159,15 +171,32 @@ class Search {
   std::size_t count_ = 0;
 };
 
+// A server with so few blocks takes no longer requests.
+ProposedChange Search::OfBlocks(std::int64_t blocks) const {
+  ProposedChange change{fmt::format("{} KV blocks", blocks),
+                        {fmt::format("system.memory.blocks_override={}", blocks)}};
+  const run::Deployment& deployment = question_.deployment;
+  const std::string limit = FieldOfPolicy(deployment.traits.name, Setting::kMaxModelLen);
+  const std::int64_t tokens =
+      (blocks - 1) * deployment.capacity.block_size;  // one is vLLM's null block
+  if (!limit.empty() && tokens < deployment.context_tokens_max) {
+    change.fields.push_back(fmt::format("{}={}", limit, tokens));
+  }
+  return change;
+}
+
 // A candidate of a kind whose settings are numbers.
 void Search::AddNumber(SettingKind kind, double value, std::vector<Candidate>& to) const {
   const std::string whole = std::to_string(std::llround(value));
   std::optional<ProposedChange> change;
-  if (kind == SettingKind::kSequences) change = write_.Of(Setting::kMaxNumSeqs, whole);
-  if (kind == SettingKind::kBudget) change = write_.Of(Setting::kTokenBudget, whole);
-  if (kind == SettingKind::kBlocks) {
-    change = ProposedChange{whole + " KV blocks", {"system.memory.blocks_override=" + whole}};
+  // As many generated at once, so that the limit was not lower.
+  const bool is_possible =
+      value >= static_cast<double>(MostAtOnceOf(question_.measured).generating);
+  if (kind == SettingKind::kSequences && is_possible) {
+    change = write_.Of(Setting::kMaxNumSeqs, whole);
   }
+  if (kind == SettingKind::kBudget) change = write_.Of(Setting::kTokenBudget, whole);
+  if (kind == SettingKind::kBlocks) change = OfBlocks(std::llround(value));
   if (kind == SettingKind::kPrefix && question_.shared_load) {
     const double share = std::round(value);
     change = ProposedChange{fmt::format("prompts that share {:.0f} % of their tokens", share),
@@ -329,20 +358,25 @@ void Search::Choose(std::vector<Tried>& tried, CauseSearch& search) const {
   };
   std::erase_if(tried,
                 [&](const Tried& one) { return !(cost(one) <= kCauseShare * own_distance_); });
+  if (tried.empty()) return;
   std::ranges::stable_sort(tried, {}, cost);
-  std::vector<SettingKind> named;
+  const double least = cost(tried.front());
+  const double most = std::max(kNearlyAsGood * least, least + kSameDistance);
+  std::vector<const Tried*> named;  // the best of each kind
   for (const Tried& one : tried) {
-    if (cost(one) > kNearlyAsGood * cost(tried.front())) break;
-    const SettingKind kind = one.parts.front().kind;
-    if (std::ranges::find(named, kind) != named.end()) continue;  // a worse value of the same
-    named.push_back(kind);
-    std::string text = one.parts.front().change.text;
-    if (one.parts.size() > 1) text += " with " + one.parts.back().change.text;
-    search.causes.push_back({.text = std::move(text),
-                             .error_percent = Percent(one.distance),
-                             .waiting_ms = one.clients.waiting_ms,
-                             .prefill_ms = one.clients.prefill_ms});
+    const auto is_same = [&](const Tried* other) { return KindOf(*other) == KindOf(one); };
+    if (cost(one) <= most && std::ranges::none_of(named, is_same)) named.push_back(&one);
+  }
+  std::ranges::stable_sort(named, {},
+                           [](const Tried* one) { return LikelihoodRank(KindOf(*one)); });
+  for (const Tried* const one : named) {
     if (search.causes.size() == kCausesMax) break;
+    std::string text = one->parts.front().change.text;
+    if (one->parts.size() > 1) text += " with " + one->parts.back().change.text;
+    search.causes.push_back({.text = std::move(text),
+                             .error_percent = Percent(one->distance),
+                             .waiting_ms = one->clients.waiting_ms,
+                             .prefill_ms = one->clients.prefill_ms});
   }
 }
 
@@ -362,19 +396,19 @@ std::vector<std::string> CauseLines(const CauseSearch& search, const SimulatedCl
   const std::string fact = search.measured_fact.empty() ? "" : search.measured_fact + "; ";
   if (search.causes.empty()) {
     return {fmt::format("Cause: {}none of {} changed settings halves the error ({} %)", fact,
-                        search.tried, RoundedText(search.error_percent, 2))};
+                        search.tried, TableNumber(search.error_percent))};
   }
   std::vector<std::string> texts;
   for (const Cause& cause : search.causes) {
-    texts.push_back(fmt::format("{} (then {} %)", cause.text, RoundedText(cause.error_percent, 2)));
+    texts.push_back(fmt::format("{} (then {} %)", cause.text, TableNumber(cause.error_percent)));
   }
   const Cause& first = search.causes.front();
   return {
       fmt::format("Cause: {}the error of {} % falls with {}", fact,
-                  RoundedText(search.error_percent, 2), fmt::join(texts, ", or ")),
+                  TableNumber(search.error_percent), fmt::join(texts, ", or ")),
       fmt::format("TTFT, simulated: waiting {} ms, prefill {} ms; with {}: waiting {}, prefill {}",
-                  RoundedText(simulated.waiting_ms, 3), RoundedText(simulated.prefill_ms, 3),
-                  first.text, RoundedText(first.waiting_ms, 3), RoundedText(first.prefill_ms, 3))};
+                  TableNumber(simulated.waiting_ms), TableNumber(simulated.prefill_ms), first.text,
+                  TableNumber(first.waiting_ms), TableNumber(first.prefill_ms))};
 }
 
 MostAtOnce MostAtOnceOf(const std::vector<BenchmarkRequest>& requests) {

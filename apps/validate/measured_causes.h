@@ -37,7 +37,7 @@ struct Cause {
 struct CauseSearch {
   double error_percent = 0;   // without any change
   std::string measured_fact;  // what the measured run itself shows; empty: nothing
-  std::vector<Cause> causes;  // the best first; those whose error is nearly as small follow
+  std::vector<Cause> causes;  // those that explain the run equally well, the likeliest first
   std::size_t tried = 0;      // simulations
 };
 
