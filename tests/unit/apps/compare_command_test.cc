@@ -322,6 +322,8 @@ TEST_F(DoctorCommandTest, TellsWhatIsThere) {
 TEST_F(DoctorCommandTest, ListsWhatExperimentsCanName) {
   const std::string models = Run({"doctor", "--list", "models"}).out;
   EXPECT_THAT(models, ContainsRegex("llama-3-8b +8\\.03 +8\\.03 +32 +4096 +32 +8 +8192"));
+  EXPECT_THAT(Run({"doctor", "--list", "families"}).out,
+              HasSubstr("| `jamba`, `mamba` | refused: "));
   EXPECT_THAT(Run({"doctor", "--list", "hardware"}).out, ContainsRegex("h100-sxm +86 +3350"));
   const std::string policies = Run({"doctor", "--list", "policies"}).out;
   EXPECT_THAT(policies, HasSubstr("sarathi\n  Sarathi-Serve (OSDI 2024)"));
