@@ -160,7 +160,7 @@ EnergyPrediction PredictKnownRow(const NamedCells& cells, const EnergyPrediction
   }
   const EnergySpec& energy = *system.hardware_spec.energy;
   const double batch = NumberIn(cells, "mean_batch");
-  const auto devices = static_cast<double>(made.devices);
+  const auto devices = static_cast<double>(made.row.devices);
   EnergyPrediction told;
   told.step_ms = 1e3 * batch / NumberIn(cells, "output_tokens_per_s");
   const sim::DeviceWorkModel model(system.model_spec, system.hardware_spec, system.parallelism);

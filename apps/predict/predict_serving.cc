@@ -137,7 +137,7 @@ ServingPrediction PredictServingRow(const ServingRow& row, const ServingPredicti
   ServingPrediction told;
   try {
     const ServingExperiment made = ExperimentOfRow(row, options.seed, options.changes);
-    told.unused.assign(made.unused.begin(), made.unused.end());
+    told.unused.assign(made.row.unused.begin(), made.row.unused.end());
     if (!options.experiments.empty()) WriteExperiment(options.experiments, row, made.config);
     QuietControl quiet(control);
     const RunOutcome outcome = Simulate(Resolve(made.config, costs), quiet);
@@ -150,12 +150,13 @@ ServingPrediction PredictServingRow(const ServingRow& row, const ServingPredicti
                                    "or its KV cache",
                                    asked - completed, asked));
     }
-    told.devices = made.devices;
+    told.devices = made.row.devices;
     told.ttft_ms = outcome.summary.Number("mean_ttft_ms");
     told.tpot_ms = outcome.summary.Number("mean_tpot_ms");
-    const double rest = made.output_tokens > 1 ? (made.output_tokens - 1) * told.tpot_ms : 0;
+    const double rest =
+        made.row.output_tokens > 1 ? (made.row.output_tokens - 1) * told.tpot_ms : 0;
     const auto users = static_cast<double>(row.RequiredCount("concurrency"));
-    told.output_tokens_per_s = 1e3 * users * made.output_tokens / (told.ttft_ms + rest);
+    told.output_tokens_per_s = 1e3 * users * made.row.output_tokens / (told.ttft_ms + rest);
   } catch (const InputError& error) {
     told.refused = Printable(error.what(), 2 * kMessageBytesMax);
   }

@@ -151,16 +151,17 @@ LengthRange OutputsOf(const ServingRow& row, std::int64_t context) {
 
 class ChangeList {
  public:
+  explicit ChangeList(std::vector<std::string>& changes) : changes_(changes) {}
+
   void Set(std::string_view path, std::string_view value) {
     changes_.push_back(fmt::format("{}={}", path, value));
   }
   void SetName(std::string_view path, const std::string& name) {
     Set(path, fmt::format("\"{}\"", Printable(name, kMessageBytesMax)));
   }
-  [[nodiscard]] const std::vector<std::string>& changes() const { return changes_; }
 
  private:
-  std::vector<std::string> changes_;
+  std::vector<std::string>& changes_;
 };
 
 void SetSystem(const ServingRow& row, const std::string& server, ChangeList& list) {
@@ -300,8 +301,7 @@ std::int64_t SetContext(const ServingRow& row, ChangeList& list) {
   return told ? *told : positions > 0 ? positions : kSettingMax;
 }
 
-void SetLoad(const ServingRow& row, std::int64_t context, ServingExperiment& made,
-             ChangeList& list) {
+void SetLoad(const ServingRow& row, std::int64_t context, ServingChanges& made, ChangeList& list) {
   const std::int64_t users = row.RequiredCount("concurrency");
   const std::int64_t requests = row.Count("requests", 1).value_or(kRequestsPerUser * users);
   list.Set("workload.requests", std::to_string(requests));
@@ -323,16 +323,15 @@ void SetLoad(const ServingRow& row, std::int64_t context, ServingExperiment& mad
 
 }  // namespace
 
-ServingExperiment ExperimentOfRow(const ServingRow& asked, std::uint64_t seed,
-                                  std::span<const std::string> changes) {
+ServingChanges ChangesOfRow(const ServingRow& asked, std::uint64_t seed) {
   const Server& engine = EngineOf(asked);
   const std::string server = NearestServer(engine, asked.Text("version"));
   const std::string_view policy = FindServerPolicy(server);
   const ServingRow row = RowWithFlags(asked, engine, policy);
   RequireSimulated(row);
-  ServingExperiment made;
+  ServingChanges made;
   made.devices = DevicesOf(row);
-  ChangeList list;
+  ChangeList list(made.changes);
   list.SetName("name", row.Text("id"));
   list.Set("seed", std::to_string(seed));
   SetSystem(row, server, list);
@@ -340,9 +339,15 @@ ServingExperiment ExperimentOfRow(const ServingRow& asked, std::uint64_t seed,
   SetServerSettings(row, engine, policy, made.unused, list);
   SetObservedSlots(row, list);
   SetLoad(row, context, made, list);
+  return made;
+}
+
+ServingExperiment ExperimentOfRow(const ServingRow& row, std::uint64_t seed,
+                                  std::span<const std::string> changes) {
+  ServingExperiment made{.row = ChangesOfRow(row, seed), .config = {}};
   ExperimentTemplate text = ExperimentTemplate::FromText("", row.Text("id"));
   const std::filesystem::path folder = std::filesystem::current_path();
-  text.Change(list.changes(), folder);
+  text.Change(made.row.changes, folder);
   text.Change(changes, folder);
   made.config = text.With({}, folder);
   return made;

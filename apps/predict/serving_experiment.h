@@ -12,12 +12,22 @@
 
 namespace twin::run {
 
-struct ServingExperiment {
-  ExperimentConfig config;
+// The fields that a row sets, and what it says beside them.
+struct ServingChanges {
+  std::vector<std::string> changes;  // to an empty experiment, as --set takes them
   std::int64_t devices = 0;
   double output_tokens = 0;      // of a request, in the mean
   std::set<std::string> unused;  // flags of the server without a meaning here
 };
+
+struct ServingExperiment {
+  ServingChanges row;
+  ExperimentConfig config;
+};
+
+// Reads the row without resolving the system that it describes. Throws InputError as
+// ExperimentOfRow(), but for what that system refuses.
+ServingChanges ChangesOfRow(const ServingRow& row, std::uint64_t seed);
 
 // The experiment of a row: the server preset of its engine and version, its settings, and the
 // closed loop of its measurement: `concurrency` users who all begin at once and send 10 times as

@@ -84,12 +84,6 @@ void TakeOwnFacts(const BenchmarkRun& run, GivenOptions& options, std::vector<Kn
   }
 }
 
-// Facts that the simulation leaves out.
-struct IgnoredFacts {
-  std::vector<KnownFact> others;
-  std::vector<KnownFact> drafts;
-};
-
 bool SaysNothing(std::string_view value) {
   return value == "[]" || value == "{}" || EqualsIgnoringCase(value, "none") ||
          EqualsIgnoringCase(value, "null");
@@ -137,6 +131,8 @@ void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedSe
   facts.push_back({fmt::format("{} {}", setting->row->flag, Printable(fact.value)), fact.origin});
 }
 
+}  // namespace
+
 void TakeSettings(const BenchmarkRun& run, GivenOptions& options, std::vector<KnownFact>& facts,
                   IgnoredFacts& ignored) {
   const GivenOption named = NamedServer(options);
@@ -148,6 +144,8 @@ void TakeSettings(const BenchmarkRun& run, GivenOptions& options, std::vector<Kn
     TakeSetting(run, fact, listed, options, facts, ignored);
   }
 }
+
+namespace {
 
 void RequireFacts(const std::string& file, const GivenOptions& options) {
   std::vector<std::string> open;

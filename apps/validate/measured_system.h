@@ -24,6 +24,12 @@ struct KnownFact {
   std::string origin;  // "option", or the key in the file
 };
 
+// Facts that the simulation leaves out.
+struct IgnoredFacts {
+  std::vector<KnownFact> others;
+  std::vector<KnownFact> drafts;
+};
+
 struct MeasuredSystem {
   ExperimentTemplate base;           // its workload is to be replaced
   std::vector<std::string> changes;  // to apply last: those of the command line
@@ -38,6 +44,13 @@ struct MeasuredSystem {
 // Refuses options that describe a load, which the file does: InputError (usage). Options on what
 // the file leaves open are entered into `run`.
 void TakeLoadOptions(const SystemQuestion& asked, BenchmarkRun& run);
+
+// Enters the settings of the server that the file names among the options, unless these say
+// otherwise, and each into `facts`. `ignored` gets those that are not simulated. REQUIRES: the
+// options name the server. Throws InputError (usage) for a setting that makes another deployment,
+// and for a value that it does not take.
+void TakeSettings(const BenchmarkRun& run, AskedOptions& options, std::vector<KnownFact>& facts,
+                  IgnoredFacts& ignored);
 
 // Throws InputError (usage): one line with all that neither the file nor the options say of model,
 // device, server and ranks; as ReadExperiment().
