@@ -55,7 +55,7 @@ std::string Gigabytes(std::int64_t bytes) {
 }
 
 bool TakesCacheTokens(MemoryRule rule) {
-  return rule == MemoryRule::kTrtLlm || rule == MemoryRule::kOrca;
+  return rule == MemoryRule::kTrtLlm || rule == MemoryRule::kSglang || rule == MemoryRule::kOrca;
 }
 
 bool SwapsToHost(MemoryRule rule) {
@@ -79,7 +79,8 @@ void ValidateConfig(const MemoryConfig& config) {
   }
   if (config.max_cache_tokens && !TakesCacheTokens(config.rule)) {
     Refuse(
-        fmt::format("max_cache_tokens has no effect with the rule {}; allowed with: trtllm, orca",
+        fmt::format("max_cache_tokens has no effect with the rule {}; allowed with: trtllm, "
+                    "sglang, orca",
                     Name(config.rule)));
   }
   if (config.rule == MemoryRule::kOrca && !config.max_cache_tokens && !config.blocks_override) {
@@ -174,17 +175,28 @@ bool HasEqualPools(const MemoryConfig& config) {
   return config.window_pool_ratio == PolicyTraits::kEqualWindowPool;
 }
 
+// Bytes that the blocks and the pages of the window pool share. SGLang limits its cache by the
+// bytes of max_cache_tokens tokens of all layers, whole pages, and divides them between both pools
+// afterwards: with fewer tokens of windows, the other layers get more than the limit.
+// Source: --max-total-tokens in SGLang's ModelRunnerKVCacheMixin.init_memory.
+std::int64_t PooledBytes(const MemoryConfig& config, const KvCapacity& c) {
+  if (config.rule != MemoryRule::kSglang || !config.max_cache_tokens) return c.kv_bytes;
+  const std::int64_t pages = *config.max_cache_tokens / c.block_size;
+  return std::min(c.kv_bytes, pages * (c.block_bytes + c.window_block_bytes));
+}
+
 std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, const KvCapacity& c) {
   if (config.blocks_override) return *config.blocks_override;
   if (c.block_bytes == 0) return kKvBlocksMax;  // a stage without layers
+  const std::int64_t bytes = PooledBytes(config, c);
   std::int64_t blocks = 0;
-  if (c.kv_bytes > 0 && c.window_block_bytes == 0) {
-    blocks = c.kv_bytes / c.block_bytes;
-  } else if (c.kv_bytes > 0 && HasEqualPools(config)) {
-    blocks = c.kv_bytes / 2 / c.block_bytes;
-  } else if (c.kv_bytes > 0) {
+  if (bytes > 0 && c.window_block_bytes == 0) {
+    blocks = bytes / c.block_bytes;
+  } else if (bytes > 0 && HasEqualPools(config)) {
+    blocks = bytes / 2 / c.block_bytes;
+  } else if (bytes > 0) {
     const double page_bytes = *config.window_pool_ratio * static_cast<double>(c.window_block_bytes);
-    blocks = static_cast<std::int64_t>(static_cast<double>(c.kv_bytes) /
+    blocks = static_cast<std::int64_t>(static_cast<double>(bytes) /
                                        (static_cast<double>(c.block_bytes) + page_bytes));
   }
   if (config.rule == MemoryRule::kTrtLlm && config.max_cache_tokens) {

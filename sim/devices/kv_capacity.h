@@ -75,7 +75,7 @@ struct MemoryConfig {
 
   // kVllmV0, kSarathi: host memory for swapping.
   std::int64_t swap_bytes = 4LL << 30;
-  // kTrtLlm: upper limit of tokens in the cache; kOrca: number of token slots.
+  // kTrtLlm, kSglang: upper limit of tokens in the cache; kOrca: number of token slots.
   std::optional<std::int64_t> max_cache_tokens = std::nullopt;
 
   // Layers that keep different tokens have block tables of their own (kv_grouping.h): with the rule

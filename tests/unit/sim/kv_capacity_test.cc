@@ -86,6 +86,33 @@ TEST(KvCapacityTest, SglangReservesAFixedShareForActivations) {
   EXPECT_EQ(Plan(config).blocks, 446'555);
 }
 
+// --max-total-tokens: the smaller of it and what the memory holds, in whole pages. 1,000 / 64 =
+// 15.6.
+TEST(KvCapacityTest, SglangTakesALimitOfItsTokens) {
+  MemoryConfig config = Example(MemoryRule::kSglang);
+  config.block_size = 1;
+  config.max_cache_tokens = 446'556;
+  EXPECT_EQ(Plan(config).blocks, 446'555);
+  config.max_cache_tokens = 100'000;
+  EXPECT_EQ(Plan(config).blocks, 100'000);
+  config.block_size = 64;
+  config.max_cache_tokens = 1'000;
+  EXPECT_EQ(Plan(config).blocks, 15);
+}
+
+// 18 layers with a window and 18 without have equally many bytes a token: 36,000 tokens of all
+// layers take those of 2 / (1 + 0.8) x 36,000 = 40,000 tokens and 32,000 of the windows.
+TEST(KvCapacityTest, SglangDividesTheBytesOfItsLimitBetweenBothPools) {
+  MemoryConfig config{.rule = MemoryRule::kSglang, .block_size = 1};
+  config.window_pool_ratio = 0.8;
+  config.kv_bytes_override = 10'000'000'000;
+  config.max_cache_tokens = 36'000;
+  const KvCapacity capacity =
+      PlanKvCapacity(ModelPreset("gpt-oss-120b"), IdealHardware(), {}, config);
+  EXPECT_EQ(capacity.blocks, 40'000);
+  EXPECT_EQ(capacity.window_blocks, 32'000);
+}
+
 // gpt-oss-120b with a cache in bf16: 18 layers with a window of 128 and 18 without have 18 x 8 x
 // 128 x 2 = 36,864 bytes a token each. 1e10 / (36,864 + 0.8 x 36,864) = 150,704 tokens, and 0.8 x
 // that is 120,563 (SGLang 0.5.23, swa_full_tokens_ratio 0.8).
