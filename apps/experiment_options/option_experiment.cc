@@ -22,6 +22,7 @@
 #include "config/policy_file.h"
 #include "config/servers/servers.h"
 #include "config/servers/settings.h"
+#include "config/servers/stored_format.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
 #include "core/number_text.h"
@@ -457,6 +458,10 @@ void FieldWriter::WriteServerFlag(const GivenOption& flag) {
   const SettingMeaning meaning = MeaningOf(*setting, listed.preset->policy, flag.value);
   switch (meaning.kind) {
     case SettingMeaning::Kind::kWrong:
+      if (setting->row->setting == Setting::kWeightFormat && IsStoredFormat(model_, flag.value)) {
+        return;
+      }
+      [[fallthrough]];
     case SettingMeaning::Kind::kRefused:
       values_.Refuse(flag.name, meaning.what);
     case SettingMeaning::Kind::kIgnored:

@@ -13,6 +13,7 @@
 #include "config/models/named_model.h"
 #include "config/servers/servers.h"
 #include "config/servers/settings.h"
+#include "config/servers/stored_format.h"
 #include "core/dtype.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
@@ -229,6 +230,8 @@ void SetServerSettings(const ServingRow& row, const Server& engine, std::string_
     SettingMeaning meaning = MeaningOf(said.setting, policy, said.text);
     switch (meaning.kind) {
       case SettingMeaning::Kind::kWrong:
+        if (known == Setting::kWeightFormat && IsStoredFormat(row.Text("model"), said.text)) break;
+        [[fallthrough]];
       case SettingMeaning::Kind::kRefused:
         Refuse(said.where, meaning.what);
       case SettingMeaning::Kind::kIgnored:

@@ -19,6 +19,7 @@
 #include "config/experiment_text.h"
 #include "config/servers/servers.h"
 #include "config/servers/settings.h"
+#include "config/servers/stored_format.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
 #include "core/number_text.h"
@@ -113,6 +114,10 @@ void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedSe
   // Drafts change the times that are compared, and the report says so.
   const bool drafts = setting->row->setting == Setting::kSpeculation;
   const bool is_wrong = meaning.kind == SettingMeaning::Kind::kWrong;
+  if (is_wrong && setting->row->setting == Setting::kWeightFormat &&
+      IsStoredFormat(options.Find(Ask::kModel)->value, fact.value)) {
+    return;
+  }
   if ((is_wrong || meaning.kind == SettingMeaning::Kind::kRefused) && !drafts) {
     throw InputError(InputError::Kind::kUsage, fmt::format("{}: {}", run.name, fact.origin),
                      meaning.what);

@@ -24,9 +24,10 @@ in a file that `validate --measured` reads. Capitals, dashes and underscores of 
 - **Refused**: it makes another deployment. With the values that are named it changes nothing.
 - **Not simulated**: the answer names it.
 
-Whole numbers may end in k, m or g (thousands) and K, M or G (1,024s), as vLLM takes them. `run`
-reads the method and the number of drafts from `--speculative-config`; tables and measured files do
-not.
+`none`, `null` and `auto` leave a simulated setting to its server, where the setting has no word of
+that name; ranks, copies, drafts and the model have no `auto`. Whole numbers may end in k, m or g
+(thousands) and K, M or G (1,024s), as vLLM takes them. `run` reads the method and the number of
+drafts from `--speculative-config`; tables and measured files do not.
 )";
 
 // "`auto`: nothing, `fp8_e4m3`: fp8"

@@ -197,6 +197,23 @@ bool IsNone(std::string_view text) {
   return EqualsIgnoringCase(text, "none") || EqualsIgnoringCase(text, "null");
 }
 
+// Whether a server has a value of its own for the setting. It has none for the model, for ranks,
+// copies and drafts: auto would be another deployment.
+bool HasServersValue(const ServerSetting& setting) {
+  constexpr Setting kAsked[] = {Setting::kTensorParallel, Setting::kPipelineParallel,
+                                Setting::kReplicas, Setting::kExpertRanks, Setting::kSpeculation};
+  return setting.effect == SettingEffect::kField && setting.field != "system.model" &&
+         setting.value != SettingValue::kSwitch &&
+         std::ranges::find(kAsked, setting.setting) == std::end(kAsked);
+}
+
+// Whether the value leaves a setting to its server, without a word of its own in the table. The
+// enumeration of a policy may have the word none.
+bool IsLeftToServer(const ServerSetting& setting, std::string_view text) {
+  if (IsNone(text)) return setting.value != SettingValue::kWord;
+  return EqualsIgnoringCase(text, "auto") && HasServersValue(setting);
+}
+
 // "1, or " for a refused setting with values that change nothing.
 std::string AllowedValues(const ServerSetting& setting) {
   std::string allowed;
@@ -223,7 +240,8 @@ SettingMeaning MeaningOfWord(const ServerSetting& setting, std::string field,
       return {Kind::kSet, std::move(field), words->value(i)->name(), {}};
     }
   }
-  return Wrong(text, AllowedWords(setting, words));
+  const std::string further = setting.why.empty() ? "" : fmt::format(", {}", setting.why);
+  return Wrong(text, AllowedWords(setting, words) + further);
 }
 
 SettingMeaning MeaningOfNumber(const ServerSetting& setting, std::string field,
@@ -332,7 +350,7 @@ SettingMeaning MeaningOf(const FoundSetting& named, std::string_view policy,
   std::string value(text);
   if (on) value = *on != named.negated ? "true" : "false";
   const std::string* const word = FindWord(setting, value);
-  const bool is_unset = word == nullptr && setting.value != SettingValue::kWord && IsNone(text);
+  const bool is_unset = word == nullptr && IsLeftToServer(setting, text);
   if (is_unset || (word != nullptr && word->empty())) return {Kind::kNothing, {}, {}, {}};
   if (setting.effect == SettingEffect::kIgnored) return {Kind::kIgnored, {}, {}, {}};
   if (setting.effect == SettingEffect::kRefused) {

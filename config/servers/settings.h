@@ -12,7 +12,7 @@
 //   LPM, "*=any" stands for all others. Of settings without a field: the values that change
 //   nothing.
 // - setting: the word of a setting that the program itself knows (Setting).
-// - why: what it is, the subject of a refusal.
+// - why: what it is, the subject of a refusal. Of settings with a field: a further way to allow.
 #pragma once
 
 #include <cstdint>

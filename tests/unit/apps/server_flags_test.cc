@@ -3,6 +3,7 @@
 // flag or a value with another meaning needs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,6 +26,7 @@
 #include "config/servers/servers.h"
 #include "config/servers/settings.h"
 #include "core/input_error.h"
+#include "tests/support/unique_name.h"
 #include "traces/benchmark_run.h"
 
 namespace twin::apps {
@@ -306,6 +308,31 @@ TEST(ServerFlagsTest, AFlagThatIsKnownToOneVerbIsKnownToAll) {
       EXPECT_EQ(verb.ask(release, ignored).ignored, names) << verb.name;
     }
   }
+}
+
+// The flag says what the server reads in the checkpoint anyway.
+TEST(ServerFlagsTest, TheFormatOfTheCheckpointMayBeNamed) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / testing::UniqueName("server_flags");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << R"({"model_type": "llama", "hidden_size": 64,
+      "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 9,
+      "max_position_embeddings": 256, "torch_dtype": "float16",
+      "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128,
+                              "version": "gemm", "zero_point": true}})";
+  AskedOptions options = OptionsFor("vllm-0.33.0");
+  options.given[Ask::kModel].value = folder.string();
+  const Lines plain = AnswerOf(options, "run").changes;
+  const auto with = [&](const char* method) {
+    AskedOptions asked = options;
+    asked.server_flags.push_back({"--quantization", method});
+    return AnswerOf(asked, "run").changes;
+  };
+  EXPECT_EQ(with("awq"), plain);
+  EXPECT_EQ(with("awq_marlin"), plain);
+  EXPECT_THAT([&] { with("gptq"); }, ::testing::ThrowsMessage<InputError>(
+                                         ::testing::StartsWith("run: --quantization: is gptq")));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

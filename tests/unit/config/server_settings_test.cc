@@ -117,6 +117,25 @@ TEST(ServerSettingsTest, WordsOfTheServerLeaveItTheChoice) {
             "policy.sglang.chunked_prefill_size=-1");
 }
 
+// Launchers write auto for settings whose servers have no such word, too.
+TEST(ServerSettingsTest, AutoAndNoneLeaveASettingToTheServer) {
+  for (const char* const open : {"auto", "None", "null"}) {
+    EXPECT_EQ(Meaning("vllm", "vllm_v1", "--max-num-seqs", open).kind, Kind::kNothing) << open;
+    EXPECT_EQ(Meaning("sglang", "sglang", "--mem-fraction-static", open).kind, Kind::kNothing);
+  }
+  EXPECT_EQ(Meaning("sglang", "sglang", "--schedule-policy", "auto").kind, Kind::kNothing);
+  EXPECT_EQ(Meaning("sglang", "sglang", "--radix-cache-backend", "auto").kind, Kind::kRefused);
+  for (const char* const own :
+       {"--disable-radix-cache", "--tp-size", "--dp-size", "--model-path"}) {
+    EXPECT_EQ(Meaning("sglang", "sglang", own, "auto").kind, Kind::kWrong) << own;
+  }
+}
+
+TEST(ServerSettingsTest, SglangsLimitOfItsCacheIsThatOfTheMemoryRule) {
+  EXPECT_EQ(Change("sglang", "sglang", "--max-total-tokens", "64k"),
+            "system.memory.max_cache_tokens=64000");
+}
+
 TEST(ServerSettingsTest, ASwitchIsOnWithoutAValueAndOffUnderItsOppositeName) {
   EXPECT_EQ(Change("vllm", "vllm_v1", "--enable-prefix-caching", ""),
             "policy.vllm_v1.enable_prefix_caching=true");
@@ -136,7 +155,10 @@ TEST(ServerSettingsTest, FormatsAndKernelsHaveTheServersWords) {
             "system.model_shape.kv_dtype=fp8");
   EXPECT_EQ(Change("vllm", "vllm_v1", "cache_dtype", "fp8_e4m3"),
             "system.model_shape.kv_dtype=fp8");
-  EXPECT_THAT(Change("vllm", "vllm_v1", "--quantization", "awq"), HasSubstr("is awq; allowed"));
+  EXPECT_EQ(
+      Change("vllm", "vllm_v1", "--quantization", "awq"),
+      "is awq; allowed: auto, fp8, int8, bf16, bfloat16, fp16, float16, half, or a model whose "
+      "config.json names the format (awq, gptq)");
   EXPECT_EQ(Change("trtllm", "trtllm", "moe_config.backend", "DEEPGEMM"),
             "cost.profile.experts_kernel=deepgemm");
   EXPECT_EQ(Change("sglang", "sglang", "moe_runner_backend", "flashinfer_mxfp4"),

@@ -1,0 +1,14 @@
+// Formats of weights that a checkpoint has as it is stored.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace twin {
+
+// Whether the config.json of the model names this method (awq, gptq), also under the name of its
+// kernels (awq_marlin): such a flag says of the server what it finds out by itself. `model` as in
+// system.model. Throws as ReadNamedModel().
+bool IsStoredFormat(const std::string& model, std::string_view method);
+
+}  // namespace twin
