@@ -23,7 +23,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {ExperimentOption::kModel, "--model --model-path -m", "MODEL", "system.model",
+    {ExperimentOption::kModel, "--model --model-path --model-id -m", "MODEL", "system.model",
      "Model: a name, its id on huggingface.co, its folder or its config.json"},
     {ExperimentOption::kHardware, "--hardware --system", "DEVICE", "system.hardware",
      "Device, such as h100 or l40s (twinserve doctor --list hardware)"},

@@ -115,7 +115,7 @@ void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedSe
   const bool drafts = setting->row->setting == Setting::kSpeculation;
   const bool is_wrong = meaning.kind == SettingMeaning::Kind::kWrong;
   if (is_wrong && setting->row->setting == Setting::kWeightFormat &&
-      IsStoredFormat(options.Find(Ask::kModel)->value, fact.value)) {
+      IsStoredFormat(options.Find(ExperimentOption::kModel)->value, fact.value)) {
     return;
   }
   if ((is_wrong || meaning.kind == SettingMeaning::Kind::kRefused) && !drafts) {

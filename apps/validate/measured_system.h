@@ -49,7 +49,7 @@ void TakeLoadOptions(const SystemQuestion& asked, BenchmarkRun& run);
 // otherwise, and each into `facts`. `ignored` gets those that are not simulated. REQUIRES: the
 // options name the server. Throws InputError (usage) for a setting that makes another deployment,
 // and for a value that it does not take.
-void TakeSettings(const BenchmarkRun& run, AskedOptions& options, std::vector<KnownFact>& facts,
+void TakeSettings(const BenchmarkRun& run, GivenOptions& options, std::vector<KnownFact>& facts,
                   IgnoredFacts& ignored);
 
 // Throws InputError (usage): one line with all that neither the file nor the options say of model,

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/asked/option_experiment.h"
+#include "apps/experiment_options/option_experiment.h"
 #include "apps/predict/serving_experiment.h"
 #include "apps/recommend/server_settings.h"
 #include "apps/validate/measured_system.h"
@@ -82,22 +82,22 @@ Lines ValuesOf(const ServerSetting& setting) {
 }
 
 // Each verb is asked for one vLLM, SGLang, ... of the newest release.
-AskedOptions OptionsFor(std::string_view server) {
-  AskedOptions options;
-  options.given[Ask::kModel] = {"--model", "llama-3-8b"};
-  options.given[Ask::kHardware] = {"--hardware", "h100-sxm"};
-  options.given[Ask::kServer] = {"--server", std::string(server)};
-  options.given[Ask::kRate] = {"--rate", "1"};
+GivenOptions OptionsFor(std::string_view server) {
+  GivenOptions options;
+  options.given[ExperimentOption::kModel] = {"--model", "llama-3-8b"};
+  options.given[ExperimentOption::kHardware] = {"--hardware", "h100-sxm"};
+  options.given[ExperimentOption::kServer] = {"--server", std::string(server)};
+  options.given[ExperimentOption::kRate] = {"--rate", "1"};
   return options;
 }
 
-Answer AnswerOf(const AskedOptions& options, const std::string& verb) {
+Answer AnswerOf(const GivenOptions& options, const std::string& verb) {
   const OptionExperiment made = ExperimentOf(options, verb);
   return {made.changes, {made.not_simulated.begin(), made.not_simulated.end()}};
 }
 
 Answer AskRun(std::string_view server, const std::vector<Flag>& flags) {
-  AskedOptions options = OptionsFor(server);
+  GivenOptions options = OptionsFor(server);
   for (const Flag& flag : flags) options.server_flags.push_back({flag.name, flag.value});
   return AnswerOf(options, "run");
 }
@@ -132,7 +132,7 @@ Answer AskPredictServing(std::string_view server, const std::vector<Flag>& flags
 
 // Files write the value of a switch.
 Answer AskValidate(std::string_view server, const std::vector<Flag>& flags) {
-  AskedOptions options = OptionsFor(server);
+  GivenOptions options = OptionsFor(server);
   BenchmarkRun run;
   run.name = "measured.json";
   for (const Flag& flag : flags) {
@@ -310,6 +310,13 @@ TEST(ServerFlagsTest, AFlagThatIsKnownToOneVerbIsKnownToAll) {
   }
 }
 
+// Its refusal named no value that is allowed.
+TEST(ServerFlagsTest, TheModelIsTheProgramsOwnOptionInTheWordsOfAllServers) {
+  for (const char* const name : {"--model", "--model-path", "--model-id"}) {
+    EXPECT_EQ(FieldOfOption(name), "system.model") << name;
+  }
+}
+
 // The flag says what the server reads in the checkpoint anyway.
 TEST(ServerFlagsTest, TheFormatOfTheCheckpointMayBeNamed) {
   const std::filesystem::path folder =
@@ -320,11 +327,11 @@ TEST(ServerFlagsTest, TheFormatOfTheCheckpointMayBeNamed) {
       "max_position_embeddings": 256, "torch_dtype": "float16",
       "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128,
                               "version": "gemm", "zero_point": true}})";
-  AskedOptions options = OptionsFor("vllm-0.33.0");
-  options.given[Ask::kModel].value = folder.string();
+  GivenOptions options = OptionsFor("vllm-0.33.0");
+  options.given[ExperimentOption::kModel].value = folder.string();
   const Lines plain = AnswerOf(options, "run").changes;
   const auto with = [&](const char* method) {
-    AskedOptions asked = options;
+    GivenOptions asked = options;
     asked.server_flags.push_back({"--quantization", method});
     return AnswerOf(asked, "run").changes;
   };
