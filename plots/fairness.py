@@ -64,6 +64,9 @@ def draw(runs, arguments):
     looks = style.looks_for([str(number) for number in range(tenants + len(runs))])
     for axes, run, found in zip(panels, runs, services):
         draw_rates(axes, run, found, times, looks)
+    highest = max(axes.get_ylim()[1] for axes in panels[:-1])  # rates of runs are compared
+    for axes in panels[:-1]:
+        axes.set_ylim(0, highest)
     gap = panels[-1]
     for run, found, look in zip(runs, services, looks[tenants:]):
         values = np.array(list(found.values()))

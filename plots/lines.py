@@ -290,7 +290,8 @@ def scale_y(axes, lines, logarithmic):
 
 
 def scale_x(axes, lines):
-    """From 0, or logarithmic if the values grow by factors (512, 1024, 2048, ...)."""
+    """From 0, or logarithmic if the values grow by factors (512, 1024, 2048, ...) or are over more
+    than two decades."""
     values = np.unique(values_of(lines, "x"))
     if values.size == 0:
         return
@@ -300,5 +301,7 @@ def scale_x(axes, lines):
         step = -(-len(values) // (TICKS_MAX if axes.get_figure().get_figwidth() > 3 else 4))
         axes.set_xticks(values[::step], [size_text(value) for value in values[::step]])
         axes.minorticks_off()
+    elif is_wide(values):
+        axes.set_xscale("log")
     elif values.min() >= 0:
         axes.set_xlim(left=0)

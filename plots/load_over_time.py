@@ -52,7 +52,7 @@ def draw(runs, arguments):
                                          0.75 + ROW_HEIGHT * len(runs)))
     until = shown_until(tables)
     for row, run, table in zip(grid, runs, tables):
-        row[0].set_ylabel(run.label, color=run.colour, fontweight="bold")
+        style.name_row(row[0], run.label, ROW_HEIGHT, color=run.colour)
         if table.empty:
             for axes in row:
                 style.write_empty_panel(axes, "empty run")

@@ -12,7 +12,7 @@ METRICS = {"ttft_mean": "TTFT mean", "ttft_p50": "TTFT p50", "ttft_p90": "TTFT p
            "throughput": "throughput", "capacity": "capacity", "running_mean": "running",
            "kv_share_mean": "KV in use"}
 LATENCIES = ("ttft", "tpot", "itl", "e2e")
-COMPARED = {"ttft_mean": "#0072B2", "e2e_mean": "#D55E00", "ttft_p99": "#56B4E9"}
+COMPARED = {"ttft_mean": "#333333", "e2e_mean": "#808080", "ttft_p99": "#BBBBBB"}
 DATA_SETS = {"residency_h100_qwen14b": ("H100, Qwen3-14B", "#0072B2", "o"),
              "blis16_requests": ("H100, 7B to 70B", "#D55E00", "s"),
              "lss_vllm_bench": ("RTX", "#009E73", "D")}
@@ -79,7 +79,6 @@ def draw_ablations(axes, table):
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlabel("mean absolute error (%)")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(metrics), columnspacing=1)
 
 
 def draw(tables, arguments):
@@ -90,7 +89,7 @@ def draw(tables, arguments):
     draw_errors(axes[0][0], errors)
     if ablations is not None:
         draw_ablations(axes[0][1], ablations)
-    style.legend_above(figure, style.labelled(axes[0][:1]))
+    style.legend_above(figure, style.labelled(axes[0]))
     return figure
 
 

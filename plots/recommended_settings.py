@@ -82,7 +82,11 @@ def draw(answers, arguments):
         axes.set_xlabel(NAMES.get(arguments.setting, arguments.setting.replace("_", " ")))
         axes.set_ylabel(f"{answer['objective']} ({answer['unit']})"
                         if answer["unit"] != answer["objective"] else answer["unit"])
-        axes.set_ylim(bottom=0)
+        means = [one["mean"] for points in best.values() for one in points.values()]
+        if style.is_wide(means):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
         if ticks and min(ticks) > 0:
             axes.set_xscale("log", base=2)
             axes.set_xticks(sorted(ticks), [style.size_text(tick) for tick in sorted(ticks)])

@@ -1,6 +1,6 @@
 """Where the time of a step goes: the mean milliseconds of each part, one bar per run and kind of
-step. Needs parts.csv, which runs with outputs { record: true } have, and steps.csv. Simulated runs
-have it with cost { profile {} } only."""
+step. Needs steps.csv and parts.csv, which runs with outputs { record: true } have, simulated ones
+with cost { profile {} } only."""
 import style
 from environment import np, plt
 from run_data import PlotError
@@ -47,7 +47,8 @@ def draw(runs, arguments):
                   hatch=PARTS[name][2], edgecolor="white", linewidth=0, label=PARTS[name][0])
         ends += values
     for row, ((_, _, count, _), end) in enumerate(zip(rows, ends)):
-        axes.annotate(f"{end:.3g} ms, {count:,} steps", (end, row), xytext=(3, 0),
+        steps = f"{count:,} step{'s' * (count != 1)}"
+        axes.annotate(f"{end:.3g} ms, {steps}", (end, row), xytext=(3, 0),
                       textcoords="offset points", va="center", fontsize=7, color="#666666")
     axes.set_yticks(range(len(rows)), [f"{run.label}, {kind}" for run, kind, *_ in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)

@@ -5,6 +5,7 @@ import dataclasses
 import difflib
 import math
 import pathlib
+import re
 import sys
 import typing
 import warnings
@@ -260,6 +261,26 @@ def write_empty_panel(axes, what):
     axes.text(0.5, 0.5, what, transform=axes.transAxes, ha="center", va="center", color="#666666")
 
 
+def wrapped(text, inches, size):
+    """A name in lines of at most so many inches of letters of `size` points."""
+    room = max(8, int(inches / (0.55 * size / 72)))
+    lines, line = [], ""
+    for word in re.findall(r"\S+\s*|\s+", text):
+        if line and fonts.width(line + word.rstrip()) > room:
+            lines, line = [*lines, line.rstrip()], ""
+        for letter in word:
+            if fonts.width(line + letter.rstrip()) > room:
+                lines, line = [*lines, line], ""
+            line += letter
+    return "\n".join([*lines, line])
+
+
+def name_row(axes, text, inches, **more):
+    """Writes the name of a row of panels, which are so high, beside the first of them."""
+    bold = 1.15 * plt.rcParams["axes.labelsize"]
+    axes.set_ylabel(wrapped(text, inches, bold), fontweight="bold", **more)
+
+
 def common_setting(labels):
     """NAME of three or more labels "NAME = VALUE", if all labels with a value have this name."""
     names = [label.split(" = ")[0] for label in labels if label.count(" = ") == 1]
@@ -271,19 +292,21 @@ def legend_above(figure, handles):
     if not handles:
         return
     # Width of an entry: a line sample with margins, and letters of about half the font size.
-    letter = 0.55 * plt.rcParams["legend.fontsize"] / 72
     labels = [one_line(label.removeprefix(SHOWN)) for label in handles]
     title = common_setting(labels)
-    labels = [label.removeprefix(f"{title} = ") for label in labels]
-    widest = 0.5 + letter * max(map(fonts.width, labels))
+    size = plt.rcParams["legend.fontsize"]
+    labels = [wrapped(label.removeprefix(f"{title} = "), figure.get_figwidth() - 0.8, size)
+              for label in labels]
+    widest = 0.5 + 0.55 * size / 72 * max(fonts.width(line) for label in labels
+                                          for line in label.split("\n"))
     columns = min(len(handles), max(1, int(figure.get_figwidth() / widest)))
     rows = -(-len(handles) // columns)
     columns = -(-len(handles) // rows)
-    height = rows - 1 + bool(title)
+    height = rows * max(label.count("\n") + 1 for label in labels) - 1 + bool(title)
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * height)  # the panels keep theirs
     legend = figure.legend(handles.values(), map(str, range(len(handles))), handlelength=2.4,
                            loc="outside upper center", ncols=columns, title=title,
-                           title_fontsize=plt.rcParams["legend.fontsize"])
+                           title_fontsize=size)
     for text, label in zip(legend.get_texts(), labels):
         text.set_text(label)
 

@@ -225,7 +225,7 @@ def test_step_breakdown_stacks_the_means_of_each_kind(tmp_path):
         "Orca, prefill", "Orca, mixed", "Orca, decode"]
     gemm = next(bars for bars in axes.containers if bars.get_label() == "GEMM")
     assert [bar.get_width() for bar in gemm] == [30, 20, 5]
-    assert "44 ms, 1 steps" in [text.get_text() for text in axes.texts]
+    assert "44 ms, 1 step" in [text.get_text() for text in axes.texts]
 
 
 def test_gaps_have_a_logarithmic_axis_and_the_share_of_stalls(tmp_path):
@@ -247,7 +247,7 @@ def test_batches_stack_prefill_on_decode_below_the_budget(tmp_path):
     assert tokens.get_ylim()[0] == 0
     assert tokens.collections[1].get_paths()[0].vertices[:, 1].max() == 48
     assert list(labelled_lines(tokens)["token budget"].get_ydata()) == [64, 64]
-    assert list(sequences.get_lines()[0].get_ydata()) == [1, 2, 2, 0]
+    assert list(sequences.get_lines()[0].get_ydata()) == [1, 2, 2, 2]  # the axis ends with the run
 
 
 def test_batches_of_a_later_run_stay_inside_the_axes(tmp_path):
