@@ -61,14 +61,14 @@ def draw(runs, arguments):
     figure, panels = style.panels(len(runs) + 1, style.width_of(arguments, 2), 1.9)
     # One legend has tenants and runs: none of them look alike.
     tenants = min(TENANTS_MAX, max(map(len, services)))
-    looks = style.looks_for([str(number) for number in range(tenants + len(runs))])
+    looks = style.looks_for([None] * tenants, [run.look for run in runs])
     for axes, run, found in zip(panels, runs, services):
         draw_rates(axes, run, found, times, looks)
     highest = max(axes.get_ylim()[1] for axes in panels[:-1])  # rates of runs are compared
     for axes in panels[:-1]:
         axes.set_ylim(0, highest)
     gap = panels[-1]
-    for run, found, look in zip(runs, services, looks[tenants:]):
+    for run, found, look in zip(runs, services, (run.look for run in runs)):
         values = np.array(list(found.values()))
         gap.plot(times, values.max(axis=0) - values.min(axis=0), color=look.colour,
                  linestyle=look.dash, marker=look.marker, markevery=WINDOWS // 8,

@@ -4,15 +4,16 @@ import dataclasses
 import pathlib
 import re
 
-from environment import matplotlib, np, plt
-from points import line_columns
+from environment import matplotlib, np, pd, plt
+from points import RUN_NAME, RUN_POLICY, line_columns
 from policies import POLICIES, own_policy_name, policy_named
-from run_data import PlotError
+from run_data import PlotError, line_labels
 from style import (COLOURS, DASHES, HATCHES, MARKERS, TICKS_MAX, Look, entry, is_wide,
                    looks_for, note, one_line, relabel, saturated_artist, size_text,
                    write_empty_panel)
 
 SATURATED = "saturated"
+HEADS = ("study", "base", "policy")  # settings whose value is a name: all others belong to one
 FROM_ZERO = ("_share", "_rate", "_throughput", "_goodput", "_attainment")  # ends of metrics
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "end-to-end",
              "queue": "queueing", "longest_itl": "longest ITL", "engine_ttft": "engine TTFT",
@@ -65,14 +66,20 @@ def factor_of(name):
     return 100 if name.endswith("_share") or name == "slo_attainment" else 1
 
 
+def policy_of(column, value):
+    """The policy that a setting names; None if it names none."""
+    if column == "policy":
+        return own_policy_name(str(value)) or str(value).split(" ")[0].rstrip("{} ")
+    stem = pathlib.Path(str(value)).stem
+    return stem if column == "base" and stem in POLICIES else None
+
+
 def value_text(column, value):
     """A setting as the legend writes it."""
-    if column == "policy" and (own := own_policy_name(str(value))):
-        return own
     if column == "policy.own.path":
         return pathlib.Path(str(value)).stem.removeprefix("lib")
     if column == "policy":
-        return policy_named(str(value).split(" ")[0].rstrip("{} ")).label
+        return policy_named(policy_of("policy", value)).label
     if column == "base":
         stem = pathlib.Path(str(value)).stem
         return policy_named(stem).label if stem in POLICIES else stem
@@ -80,25 +87,57 @@ def value_text(column, value):
     return text if column == "study" else f"{column.rsplit('.', 1)[-1]} = {text}"
 
 
-def group_labels(columns, keys):
-    """A label for each group, no two alike: where short texts of a setting's values are equal, such
-    as those of two messages of one policy, the label has the whole values."""
+def is_absent(value):
+    """Whether a line has no value of a setting, such as one of another line's policy."""
+    return value == "" or pd.isna(value)
+
+
+def setting_texts(columns, keys):
+    """The text of each value by column. Where short texts of values are equal, such as those of two
+    messages of one policy, the whole values stand in their place."""
     texts = []
     for at, column in enumerate(columns):
-        short = {key[at]: value_text(column, key[at]) for key in keys}
+        short = {key[at]: value_text(column, key[at]) for key in keys if not is_absent(key[at])}
         same = [text for text in short.values() if list(short.values()).count(text) > 1]
         texts.append({value: f"{column.rsplit('.', 1)[-1]} = {value!s}" if text in same else text
                       for value, text in short.items()})
-    return [one_line(", ".join(text[value] for text, value in zip(texts, key))) for key in keys]
+    return texts
 
 
-def group_looks(keys, columns, colour):
+def group_texts(columns, keys):
+    """A text for each group: its study, base and policy, and the values of the settings in which
+    groups of these differ."""
+    texts = setting_texts(columns, keys)
+    heads = [at for at, column in enumerate(columns) if column in HEADS]
+    found = []
+    for key in keys:
+        peers = [other for other in keys if all(str(other[at]) == str(key[at]) for at in heads)]
+        held = [at for at, value in enumerate(key) if not is_absent(value)]
+        shown = [at for at in held if at in heads or len({str(other[at]) for other in peers}) > 1]
+        found.append(one_line(", ".join(texts[at][key[at]] for at in shown or held)))
+    return found
+
+
+def unique_value(group, column):
+    """The value that all points of a line have in a column; None if there is none."""
+    found = list(group[column].unique()) if column in group else []
+    return found[0] if len(found) == 1 and not is_absent(found[0]) else None
+
+
+def group_policies(columns, groups):
+    """The policy of each line; None where the table does not tell it."""
+    found = []
+    for key, group in groups:
+        named = [policy_of(column, value) for column, value in zip(columns, key)]
+        found.append(next(filter(None, [unique_value(group, RUN_POLICY), *named]), None))
+    return found
+
+
+def group_looks(keys, columns, policies, colour):
     """Looks of the groups. With `colour`, the values of that setting have colours, and the other
     settings have markers and dashes."""
-    names = [pathlib.Path(str(key[0])).stem.split(" ")[0] if len(key) == 1 else str(key)
-             for key in keys]
     if colour is None or columns == [colour]:
-        return looks_for(names)
+        return looks_for(policies)
     if colour not in columns:
         raise PlotError(f"--colour {colour}: allowed: {', '.join(columns) or 'no column'}")
     at = columns.index(colour)
@@ -134,10 +173,12 @@ def lines_of(points, x, y, arguments, joined=True, places=None):
     for target, end in (("y_", ""), ("low_", "_low"), ("high_", "_high")):
         table[target] = column_of(points, y, end) * factor
     table["hollow_"] = (table["saturated"] == "yes") if "saturated" in table else False
-    groups = (list(table.groupby(columns, sort=False, dropna=False)) if columns
-              else [(("all points",), table)])
-    looks = group_looks([key for key, _ in groups], columns, getattr(arguments, "colour", None))
-    names = group_labels(columns, [key for key, _ in groups]) if columns else [""]
+    groups = list(table.groupby(columns, sort=False, dropna=False)) if columns else [((), table)]
+    keys = [key for key, _ in groups]
+    policies = group_policies(columns, groups)
+    looks = group_looks(keys, columns, policies, getattr(arguments, "colour", None))
+    names = line_labels(policies, [unique_value(group, RUN_NAME) for _, group in groups],
+                        group_texts(columns, keys)) if columns else [""]
     labels = relabel(names, arguments.labels)
     lines = []
     for (_, group), label, look in zip(groups, labels, looks):

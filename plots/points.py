@@ -4,7 +4,8 @@ A table of points has one row per setting: the settings, `n` runs, `saturated` (
 and for each metric KEY its mean over the runs with the ends of the 95 % interval, KEY_low and
 KEY_high. summary.csv of a study is such a table. Rows of results.csv, and runs that differ only in
 their seeds, are summarised in the same way by the package twinserve; without it they have no
-intervals, and a line says so."""
+intervals, and a line says so. Points of run directories have the columns RUN_POLICY and RUN_NAME,
+too: the policy and the experiment's name, if all runs of the point have the same one."""
 import dataclasses
 import functools
 import math
@@ -12,13 +13,17 @@ import pathlib
 import sys
 
 from environment import np, pd, twinserve
-from run_data import (MEASURED, PlotError, config_fields, config_text, read_policy, read_summary,
-                      read_table, shortest_names)
+from run_data import (MEASURED, PlotError, config_fields, config_text, read_name, read_policy,
+                      read_summary, read_table, shortest_names)
 
+RUN_POLICY, RUN_NAME = "run policy", "run name"  # blanks: no setting has such a path
 LOAD_FIELDS = {"rate", "rate_scale", "users", "max_in_flight"}  # last names of their paths
 # Of a resolved configuration: what no figure compares.
 IGNORED_FIELDS = ("seed", "name", "outputs.", "metrics.", "slo.", "system.model_shape.",
                   "system.hardware_spec.")
+# Fields that others of the configuration fill in where nobody sets them, from first to last: what
+# tells runs apart is named by the field that somebody set.
+FILLED_IN = ("policy.", "system.boundary.", "system.memory.", "cost.")
 
 
 @dataclasses.dataclass
@@ -74,6 +79,10 @@ def summarised(rows, settings):
         found = set(group["saturated"].dropna()) if "saturated" in group else set()
         point = dict(zip(settings, values))
         point.update(n=len(group), saturated=found.pop() if len(found) == 1 else "undecided")
+        for name in (RUN_POLICY, RUN_NAME):
+            if name in group:
+                held = group[name].unique()
+                point[name] = held[0] if len(held) == 1 else None
         for name in metrics:
             point[name] = group[name].mean()
             point[f"{name}_low"], point[f"{name}_high"] = ends(name, group[metrics])
@@ -109,11 +118,17 @@ def is_compared(field, values, policies):
     return len(set(values)) > 1
 
 
+def filled_in_by(field):
+    """The rank of a field: others of lower rank may fill it in."""
+    return next((rank for rank, start in enumerate(FILLED_IN, 1) if field.startswith(start)), 0)
+
+
 def telling(policies, configs):
     """The fields that tell runs apart. One that follows from those before it, such as the memory
     rule of each policy, is left out."""
     kept, known = [], list(zip(policies))
-    for name in dict.fromkeys(name for config in configs for name in config):
+    names = dict.fromkeys(name for config in configs for name in config)
+    for name in sorted(names, key=filled_in_by):  # else in the order of the schema
         values = [config.get(name) for config in configs]
         extended = [key + (value,) for key, value in zip(known, values)]
         if is_compared(name, values, policies) and len(set(extended)) > len(set(known)):
@@ -132,7 +147,7 @@ def read_run_directories(paths):
     for path, policy, config in zip(paths, policies, configs):
         absent = math.nan if policy == MEASURED else ""
         rows.append({**{name: config.get(name, absent) for name in differing}, "policy": policy,
-                     **read_summary(path)})
+                     RUN_POLICY: policy, RUN_NAME: read_name(path), **read_summary(path)})
     table = pd.DataFrame(rows)
     for name in differing:
         numbers = pd.to_numeric(table[name], errors="coerce")

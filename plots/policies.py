@@ -5,6 +5,9 @@ import pathlib
 import re
 import sys
 import typing
+import zlib
+
+MEASURED = "measured"  # in place of a policy: a run of somebody else's server
 
 
 class Policy(typing.NamedTuple):
@@ -30,14 +33,24 @@ POLICIES = {
     "splitwise": Policy("Splitwise", "Splitwise", "#AA4499", "8"),
     "triton": Policy("Triton", "Triton", "#117733", "d"),
     "lightllm": Policy("LightLLM", "LightLlm", "#999933", "h"),
-    "ship": Policy("Ship", "Ship", "#DDCC77", "+"),
+    "ship": Policy("Ship", "Ship", "#DDCC77", "8"),
 }
+# Policies that are not listed have one of these by their name: the same one in every figure.
+OWN_COLOURS = ["#CC6677", "#661100", "#6699CC", "#7570B3", "#BBCC33", "#EE8866", "#FFAABB"]
+OWN_MARKERS = ["o", "s", "D", "^", "v", "P", "X", "<", ">"]
 
 
 def policy_named(name):
-    """The style of a policy; a default for policies that are not listed."""
-    return POLICIES.get(name, Policy(name, "".join(filter(str.isalpha, name.title())), "#CC79A7",
-                                     "x"))
+    """The style of a policy, or of measured runs. A policy that is not listed gets its colour and
+    marker from its name."""
+    if name in POLICIES:
+        return POLICIES[name]
+    word = "".join(filter(str.isalpha, name.title()))
+    if name == MEASURED:
+        return Policy(name, word, "#000000", "x")
+    number = zlib.crc32(name.encode())
+    return Policy(name, word, OWN_COLOURS[number % len(OWN_COLOURS)],
+                  OWN_MARKERS[number % len(OWN_MARKERS)])
 
 
 def own_policy_name(text):

@@ -4,7 +4,8 @@ import dataclasses
 import style
 from environment import np, plt
 from latency_cdf import limits
-from run_data import PlotError, Run, read_json, read_runs
+from policies import policy_named
+from run_data import MEASURED, PlotError, Run, read_json, read_runs
 
 PANELS = [("ttft_ms", "TTFT (ms)"), ("tpot_ms", "TPOT (ms)"), ("e2el_ms", "end-to-end (ms)")]
 METRICS = [("mean_ttft_ms", "TTFT"), ("mean_tpot_ms", "TPOT"), ("mean_e2el_ms", "E2E")]
@@ -41,7 +42,8 @@ def draw_curve(axes, run, column, **look):
 
 
 def draw_curves(axes, validation, column):
-    measured, predicted = style.COLOURS[:2]
+    measured, predicted = (policy_named(name).colour
+                           for name in (MEASURED, validation.predicted.policy))
     shown = [draw_curve(axes, run, column, color=measured, linestyle="--" if number else "-",
                         label="measured again" if number else "measured")
              for number, run in enumerate(validation.measured)]

@@ -5,10 +5,8 @@ import pathlib
 import re
 
 from environment import pd
-from policies import own_policy_name, policy_named
+from policies import MEASURED, POLICIES, own_policy_name, policy_named
 
-
-MEASURED = "measured"  # in place of a policy
 MEASURED_FILES = ("summary.json", "requests.csv", "vllm_bench.json")
 
 
@@ -119,9 +117,45 @@ def config_fields(text):
             path.pop()
         elif ": " in line and not line.startswith("#"):
             name, value = line.split(": ", 1)
-            key, value = ".".join([*path, name]), value.strip('"')
+            key = ".".join([*path, name])
+            value = value[1:-1] if value.startswith('"') and value.endswith('"') else value
             fields[key] = f"{fields[key]},{value}" if key in fields else value
     return fields
+
+
+ESCAPE = re.compile(r"((?:\\[0-7]{3})+)|\\(.)")  # of the text format
+LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def unescaped(text):
+    """A string of the text format as its writer meant it."""
+    def letters(found):
+        octal, letter = found.groups()
+        if octal is None:
+            return LETTERS.get(letter, letter)
+        return bytes(int(word, 8) for word in octal.split("\\")[1:]).decode(errors="replace")
+    return ESCAPE.sub(letters, text)
+
+
+def read_name(path):
+    """`name` of the run's experiment; None for a measured run."""
+    return unescaped(config_fields(config_text(path)).get("name", "")) or None
+
+
+def line_labels(policies, names, texts):
+    """The label of each line, no two alike: its policy, if no other line has this one; else the
+    name of its experiment, if that tells the lines of the policy apart; else its text. `policies`
+    and `names` have None where there is none."""
+    labels = []
+    for policy, name, text in zip(policies, names, texts):
+        group = [one for one, other in zip(names, policies) if other == policy]
+        if policy is not None and len(group) == 1:
+            labels.append(policy_named(policy).label)
+        elif None not in group and len(set(group)) == len(group):
+            labels.append(POLICIES[name].label if name in POLICIES else name)
+        else:
+            labels.append(text)
+    return labels if len(set(labels)) == len(labels) else texts
 
 
 def shortest_names(paths):
@@ -135,9 +169,9 @@ def shortest_names(paths):
 
 
 def read_runs(paths):
-    """The runs in the order of the paths. Runs of the same policy are labelled by their folders."""
+    """The runs in the order of the paths. Runs of one policy are labelled by the names of their
+    experiments, or else by their folders."""
     policies = [read_policy(path) for path in paths]
-    names = shortest_names(paths)
-    return [Run(path, policy, read_summary(path),
-                policy_named(policy).label if policies.count(policy) == 1 else name)
-            for path, policy, name in zip(paths, policies, names)]
+    labels = line_labels(policies, [read_name(path) for path in paths], shortest_names(paths))
+    return [Run(path, policy, read_summary(path), label)
+            for path, policy, label in zip(paths, policies, labels)]

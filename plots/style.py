@@ -3,6 +3,7 @@ import argparse
 import csv
 import dataclasses
 import difflib
+import itertools
 import math
 import pathlib
 import re
@@ -74,15 +75,30 @@ class Look(typing.NamedTuple):
     dash: object
 
 
-def looks_for(names):
-    """A look for each name, no two alike. Policies keep their colour and marker."""
-    if len(names) > LINES_MAX:
-        raise PlotError(f"{len(names)} lines would look alike; allowed: at most {LINES_MAX}")
-    if len(set(names)) == len(names) and all(name in POLICIES for name in names):
-        return [Look(policy_named(name).colour, policy_named(name).marker, DASHES[i % len(DASHES)])
-                for i, name in enumerate(names)]
-    return [Look(COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)])
-            for i in range(len(names))]
+def looks_for(policies, taken=()):
+    """A look for each line, no two alike without colour. policies: that of each line, None for a
+    line that stands for something else. A line has its policy's colour, and the first one of a
+    policy its marker; other colours are the palette's. taken: looks of other lines of the figure.
+    """
+    if len(policies) + len(taken) > LINES_MAX:
+        raise PlotError(f"{len(policies)} lines would look alike; allowed: at most "
+                        f"{LINES_MAX - len(taken)}")
+    styles = [None if policy is None else policy_named(policy) for policy in policies]
+    reserved = {style.marker for style in styles if style} | {look.marker for look in taken}
+    markers = [*(marker for marker in MARKERS if marker not in reserved),
+               *(marker for marker in MARKERS if marker in reserved)]
+    colours = {style.colour for style in styles if style} | {look.colour for look in taken}
+    palette = [colour for colour in COLOURS if colour not in colours] or COLOURS
+    looks = []
+    for number, style in enumerate(styles):
+        first = style is not None and policies.index(policies[number]) == number
+        marker = style.marker if first else markers[number % len(markers)]
+        wanted = marker, DASHES[(number + len(taken)) % len(DASHES)]
+        used = {(look.marker, look.dash) for look in (*looks, *taken)}
+        shape = next(pair for pair in [wanted, *itertools.product(markers, DASHES)]
+                     if pair not in used)
+        looks.append(Look(style.colour if style else palette[number % len(palette)], *shape))
+    return looks
 
 
 def use_style(file=None):

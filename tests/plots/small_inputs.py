@@ -39,10 +39,12 @@ def many_lines(folder, count):
 
 
 def write_run(folder, policy="orca", rate=1.0, seed=1, requests="", steps=None, parts=None,
-              summary=None, gaps=None, settings="max_num_seqs: 8", memory="any"):
+              summary=None, gaps=None, settings="max_num_seqs: 8", memory="any", name=None):
+    """name: as in the file, in quotes."""
     folder.mkdir(parents=True)
+    named = f"name: {name}\n" if name else ""
     (folder / "config.resolved.textproto").write_text(f"""schema_version: 1
-seed: {seed}
+{named}seed: {seed}
 workload {{
   arrivals {{
     rate: {rate}
