@@ -3,7 +3,8 @@ slo, one line per configuration. Where a line falls below the target, the load i
 vertical line marks it."""
 import style
 from environment import np, plt
-from lines import draw_line, legend_handles, lines_of, metric_label, note_undefined, scale_x
+from lines import (draw_line, legend_handles, lines_of, metric_label, note_undefined,
+                   remark_points, scale_x)
 from points import load_column, load_options, read_points
 
 
@@ -39,6 +40,7 @@ def draw(points, arguments):
     axes.set_xlabel(metric_label(x))
     axes.set_ylabel(metric_label("slo_attainment"))
     style.legend_above(figure, legend_handles(lines))
+    remark_points(figure, lines)
     return figure
 
 

@@ -5,12 +5,34 @@ import re
 import shlex
 import sys
 
+CAPTION_MAX = 600  # letters, data included
+NO_CAPTION = re.compile(r"Needs |Reads ")  # sentences for those who draw the figure
 
-def caption_text(stem, description, paths):
-    """`stem` and `description` of the script; `paths`: what it drew."""
-    what = " ".join(description.split())
+
+def caption_text(stem, description, remarks, paths):
+    """`stem` and `description` of the script; `remarks`: sentences on this figure; `paths`: what it
+    drew."""
+    what = caption_words(description, remarks, [])
     data = "".join(f"  {path}: {facts_of(path)}\n" for path in paths)
     return f"{stem}. {what}\n\nData:\n{data}\nCommand: {command_line(stem)}\n"
+
+
+def caption_words(description, remarks, paths):
+    """A caption of at most CAPTION_MAX letters: the first sentence of the description, the remarks
+    and the data; further sentences of the description while there is room. Data of more than two
+    paths are summed up."""
+    first, *more = re.split(r"(?<=\.) (?=[A-Z])", " ".join(description.split()))
+    data = " ".join(f"{path.name}: {facts_of(path)}." for path in paths)
+    if len(paths) > 2 or len(" ".join([first, *remarks, data])) > CAPTION_MAX:
+        data = summary_of(paths)
+    shown = [first]
+    for sentence in more:
+        if NO_CAPTION.match(sentence):
+            continue
+        if len(" ".join([*shown, sentence, *remarks, data])) > CAPTION_MAX:
+            break
+        shown.append(sentence)
+    return " ".join(filter(None, [*shown, *remarks, data]))
 
 
 LATEX = {letter: "\\" + letter for letter in "%_$&#{}"} | {
@@ -18,15 +40,14 @@ LATEX = {letter: "\\" + letter for letter in "%_$&#{}"} | {
     "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}"}
 
 
-def latex_figure(file, stem, description, paths, wide):
+def latex_figure(file, stem, description, remarks, paths, wide):
     """A figure environment for `file`, which lies beside it, with caption and label. `wide`: over both
     columns of a page."""
-    what = " ".join(description.split())
-    data = " ".join(f"{path.name}: {facts_of(path)}." for path in paths)
+    words = latex_words(caption_words(description, remarks, paths))
     kind = "figure*" if wide else "figure"
     return "\n".join([
         f"% {' '.join(command_line(stem).split())}", f"\\begin{{{kind}}}", "  \\centering",
-        f"  \\includegraphics{{{file.name}}}", f"  \\caption{{{latex_words(what + ' ' + data)}}}",
+        f"  \\includegraphics{{{file.name}}}", f"  \\caption{{{words}}}",
         f"  \\label{{fig:{re.sub('[^A-Za-z0-9]+', '-', file.stem)}}}", f"\\end{{{kind}}}", ""])
 
 
@@ -65,6 +86,37 @@ def facts_of(path):
         return facts([f"validation, n = {len(runs)} real runs",
                       build_text(read(path / "simulated" / "provenance.json"))])
     return "file" if path.is_file() else "folder"
+
+
+def summary_of(paths):
+    """Numbers, seeds and builds of many inputs in one sentence."""
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    runs = [found for path in paths if (found := read(path / "summary.json"))]
+    studies = [found for path in folders if (found := read(path / "study.json"))]
+    measured = sum((path / "measured.json").is_file() for path in paths)
+    others = len(paths) - len(runs) - len(studies)
+    builds = [read(path / "provenance.json") for path in paths] + studies
+    seeds = [seed for one in builds for seed in one.get("seeds") or [one.get("seed")]]
+    made = sorted({build_text(one) for one in builds if "commit" in one})
+    return facts([counted(len(runs), "run"), f"{measured} of them measured" if measured else "",
+                  span("n = ", [one.get("completed") for one in runs], " completed requests"),
+                  counted(len(studies), "study"), counted(others, "other input"),
+                  span("seeds ", seeds),
+                  made[0] if len(made) == 1 else counted(len(made), "build")]) + "."
+
+
+def counted(number, noun):
+    plural = noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number} {plural if number > 1 else noun}" if number else ""
+
+
+def span(before, numbers, after=""):
+    """The least and the largest of the numbers that are known."""
+    known = [number for number in numbers if isinstance(number, int)]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    return f"{before}{low}{after}" if low == high else f"{before}{low} to {high}{after}"
 
 
 def facts(words):

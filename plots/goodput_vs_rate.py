@@ -2,7 +2,8 @@
 line per configuration. On the diagonal every request does."""
 import style
 from environment import plt
-from lines import draw_line, legend_handles, lines_of, metric_label, note_undefined
+from lines import (draw_line, legend_handles, lines_of, metric_label, note_undefined,
+                   remark_points)
 from points import load_column, load_options, read_points
 from run_data import PlotError
 
@@ -28,6 +29,7 @@ def draw(points, arguments):
     axes.set_xlabel(metric_label(x))
     axes.set_ylabel(metric_label("good_rate"))
     style.legend_above(figure, legend_handles(lines))
+    remark_points(figure, lines)
     return figure
 
 

@@ -1,6 +1,5 @@
 """Latencies against the load: one panel per metric, one line per configuration, from a study or
-run directories. Bands are 95 % intervals over seeds. Points at which more arrives than the system
-can serve are hollow."""
+run directories."""
 import style
 from lines import draw_panels, factor_of, legend_handles
 from points import load_column, load_options, read_points

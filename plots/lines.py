@@ -1,18 +1,19 @@
-"""Lines through points: one per setting, with the seeds' interval as a band and saturated points
-hollow."""
+"""Lines through points: one per setting, with the spread of the seeds as a band or as whiskers, and
+saturated points hollow."""
 import dataclasses
 import pathlib
 import re
 
 from environment import matplotlib, np, pd, plt
-from points import RUN_NAME, RUN_POLICY, line_columns
+from points import INTERVAL_RUNS_MIN, RUN_NAME, RUN_POLICY, line_columns
 from policies import POLICIES, own_policy_name, policy_named
 from run_data import PlotError, line_labels
-from style import (COLOURS, DASHES, HATCHES, MARKERS, TICKS_MAX, Look, entry, is_wide,
-                   looks_for, note, one_line, relabel, saturated_artist, size_text,
-                   write_empty_panel)
+from style import (COLOURS, DASHES, HATCHES, MARKERS, TICKS_MAX, VERDICTS, Look, bar_face, entry,
+                   face_of, is_wide, looks_for, note, one_line, relabel, remark, remark_verdicts,
+                   size_text, verdict_artists, write_empty_panel)
 
-SATURATED = "saturated"
+COLUMNS = ("x", "y", "low", "high", "least", "largest", "runs", "verdict", "hollow")
+BAND = 0.18  # opacity
 HEADS = ("study", "base", "policy")  # settings whose value is a name: all others belong to one
 FROM_ZERO = ("_share", "_rate", "_throughput", "_goodput", "_attainment")  # ends of metrics
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "end-to-end",
@@ -44,7 +45,7 @@ NAMES = {
 class Line:
     label: str
     look: Look
-    table: object  # the points by increasing x; columns x, y, low, high, hollow
+    table: object  # the points by increasing x, with COLUMNS
     undefined: int = 0  # points without a value
 
 
@@ -170,9 +171,13 @@ def lines_of(points, x, y, arguments, joined=True, places=None):
     else:
         table["x_"] = points.table[x].map(places)
     factor = factor_of(y)
-    for target, end in (("y_", ""), ("low_", "_low"), ("high_", "_high")):
-        table[target] = column_of(points, y, end) * factor
-    table["hollow_"] = (table["saturated"] == "yes") if "saturated" in table else False
+    for name in COLUMNS[1:6]:
+        end = "" if name == "y" else f"_{name}"
+        table[f"{name}_"] = column_of(points, y, end) * factor
+    runs = column_of(points, y, "_n")
+    table["runs_"] = np.where(np.isnan(runs), column_of(points, "n"), runs)
+    table["verdict_"] = table["saturated"] if "saturated" in table else ""
+    table["hollow_"] = table["verdict_"] == "yes"
     groups = list(table.groupby(columns, sort=False, dropna=False)) if columns else [((), table)]
     keys = [key for key, _ in groups]
     policies = group_policies(columns, groups)
@@ -187,31 +192,78 @@ def lines_of(points, x, y, arguments, joined=True, places=None):
         if joined and group["x_"].duplicated().any():
             raise PlotError(f"{points.source}: several points have the same {x} on the line "
                             f"'{label}'; tell them apart with --line or choose with --where")
-        names = {"x_": "x", "y_": "y", "low_": "low", "high_": "high", "hollow_": "hollow"}
+        names = {f"{name}_": name for name in COLUMNS}
         lines.append(Line(label, look, group[list(names)].rename(columns=names),
                           count - len(group)))
     return lines
 
 
-def draw_line(axes, line):
-    """The band, the steady part, and the saturated part: thin, with hollow markers."""
+def interval_of(line, logarithmic):
+    """The ends of each point's interval; NaN where it has none, or too few runs. On a logarithmic
+    axis it is one of the mean's logarithm: its upper end is that of the study, and its lower end is
+    as many times below the mean, because the study's may be close to 0."""
+    table = line.table
+    y = table["y"].to_numpy(float)
+    enough = (table["runs"] >= INTERVAL_RUNS_MIN).to_numpy()
+    low, high = (np.where(enough, table[name].to_numpy(float), np.nan) for name in ("low", "high"))
+    return (y * y / high, high) if logarithmic else (low, high)
+
+
+def range_of(line):
+    """The least and the largest value of each point with several runs and no interval, else NaN."""
+    several = (line.table["runs"] > 1) & np.isnan(interval_of(line, False)[0])
+    return tuple(line.table[name].where(several).to_numpy(float) for name in ("least", "largest"))
+
+
+def draw_whiskers(axes, x, y, ends, colour):
+    """Whiskers from the lower to the upper ends, where there are any."""
+    low, high = ends
+    drawn = ~np.isnan(low)
+    if drawn.any():
+        error = np.maximum(np.vstack([y - low, high - y]), 0)[:, drawn]
+        axes.errorbar(x[drawn], y[drawn], yerr=error, fmt="none", ecolor=colour, elinewidth=0.7,
+                      capsize=1.5, capthick=0.7)
+
+
+def draw_spread(axes, line, logarithmic):
+    """The intervals as a band, which ends at points without one, and ranges as whiskers."""
+    x, y = line.table["x"].to_numpy(float), line.table["y"].to_numpy(float)
+    low, high = interval_of(line, logarithmic)
+    banded = ~np.isnan(low)
+    if banded.any():
+        axes.fill_between(x, low, high, where=banded, color=line.look.colour, alpha=BAND,
+                          linewidth=0)
+    alone = banded & ~np.append(banded[1:], False) & ~np.insert(banded[:-1], 0, False)
+    axes.vlines(x[alone], low[alone], high[alone], color=line.look.colour, alpha=BAND, linewidth=4)
+    draw_whiskers(axes, x, y, range_of(line), line.look.colour)
+
+
+def draw_line(axes, line, logarithmic=False):
+    """Draws the spread of the runs, the steady part, and the saturated part: thin, with hollow
+    markers."""
+    draw_spread(axes, line, logarithmic)
     table, look = line.table, line.look
     x, y = table["x"].to_numpy(), table["y"].to_numpy()
     hollow = table["hollow"].to_numpy(bool)
-    banded = table["low"].notna().to_numpy()
-    if banded.any():
-        axes.fill_between(x[banded], table["low"][banded], table["high"][banded], color=look.colour,
-                          alpha=0.18, linewidth=0)
     steady = np.where(hollow, np.nan, y)
     # The saturated part begins at the last steady point before it.
     near = hollow | np.append(hollow[1:], False) | np.insert(hollow[:-1], 0, False)
     axes.plot(x, np.where(near, y, np.nan), color=look.colour, linestyle=look.dash, linewidth=0.6,
               alpha=0.7)
     axes.plot(x, steady, color=look.colour, linestyle=look.dash, marker=look.marker,
+              clip_on=False,  # half of a marker at 0 lies below the axis
               label=entry(line.label) if line.label else "_nolegend_")
-    if hollow.any():
-        axes.plot(x[hollow], y[hollow], color=look.colour, linestyle="none", marker=look.marker,
-                  markerfacecolor="white", markeredgewidth=0.9, label="_nolegend_")
+    draw_verdicts(axes, line, x)
+
+
+def draw_verdicts(axes, line, x):
+    """Hollow and half-filled markers at `x` over those of saturated and undecided points."""
+    for verdict in VERDICTS:
+        chosen = (line.table["verdict"] == verdict).to_numpy()
+        if chosen.any():
+            axes.plot(x[chosen], line.table["y"][chosen], color=line.look.colour, linestyle="none",
+                      marker=line.look.marker, label="_nolegend_", clip_on=False,
+                      **face_of(verdict, line.look.colour))
 
 
 def note_undefined(axes, lines):
@@ -228,29 +280,31 @@ def note_undefined(axes, lines):
 def draw_panels(panels, points, x, metrics, arguments):
     """A panel for each metric with all lines against `x`, axes and labels included; the lines of
     all panels. Latencies share a kind of scale."""
-    by_panel = []
-    for axes, metric in zip(panels, metrics):
-        lines = lines_of(points, x, metric, arguments)
+    by_panel = [lines_of(points, x, metric, arguments) for metric in metrics]
+    for axes, metric, lines, logarithmic in zip(panels, metrics, by_panel,
+                                                log_scales(metrics, by_panel)):
         for line in lines:
-            draw_line(axes, line)
+            draw_line(axes, line, logarithmic)
         scale_x(axes, lines)
         axes.set_xlabel(metric_label(x))
         axes.set_ylabel(metric_label(metric))
         note_undefined(axes, lines)
-        by_panel.append(lines)
-    for axes, lines, logarithmic in zip(panels, by_panel, log_scales(metrics, by_panel)):
-        scale_y(axes, lines, logarithmic)
-    return [line for lines in by_panel for line in lines]
+        scale_y(axes, logarithmic)
+    every = [line for lines in by_panel for line in lines]
+    remark_points(panels[0].get_figure(), every)
+    return every
 
 
 def log_scales(metrics, by_panel):
-    """Whether each panel needs a logarithmic axis: latencies, which are compared, all alike; rates
-    and shares, which begin at 0, never."""
+    """Whether each panel has a logarithmic axis: latencies, which are compared, all alike; rates
+    and shares, which begin at 0, and panels with a value of 0 never."""
     latencies = [metric.endswith("_ms") for metric in metrics]
     wide = [is_wide(values_of(lines, "y")) and not metric.endswith(FROM_ZERO)
             for metric, lines in zip(metrics, by_panel)]
-    return [any(w for w, other in zip(wide, latencies) if other) if latency else own
-            for own, latency in zip(wide, latencies)]
+    wanted = [any(w for w, other in zip(wide, latencies) if other) if latency else own
+              for own, latency in zip(wide, latencies)]
+    return [one and (values := values_of(lines, "y")).size > 0 and values.min() > 0
+            for one, lines in zip(wanted, by_panel)]
 
 
 def draw_bar_panels(panels, points, x, metrics, arguments):
@@ -273,33 +327,37 @@ def draw_bar_panels(panels, points, x, metrics, arguments):
         axes.set_xlabel(metric_label(x))
         axes.set_ylabel(metric_label(metric))
         note_undefined(axes, lines)
-        scale_y(axes, lines, logarithmic)
+        scale_y(axes, logarithmic)
     every = [line for lines in by_panel for line in lines]
+    remark_points(panels[0].get_figure(), every,
+                  bars=not all(axes.get_yscale() == "log" for axes in panels))
     if all(axes.get_yscale() == "log" for axes in panels):
         return legend_handles(every, joined=False)
-    return {line.label: matplotlib.patches.Patch(
+    bars = {line.label: matplotlib.patches.Patch(
                 facecolor=line.look.colour, hatch=HATCHES[number % len(HATCHES)],
                 edgecolor="white", linewidth=0)
-            for number, line in enumerate(by_panel[0]) if line.label} | saturated_handle(every)
+            for number, line in enumerate(by_panel[0]) if line.label}
+    return bars | verdict_handles(every, bars=True)
 
 
 def draw_bars(axes, line, number, count, logarithmic):
     """The bars of one line, `number` of `count` in each group, with their intervals. A bar on a
     logarithmic axis would begin nowhere: there, points stand in its place."""
     table, width = line.table, 0.8 / count
-    x = table["x"] + width * (number - (count - 1) / 2)
-    y, hollow = table["y"].to_numpy(float), table["hollow"].to_numpy(bool)
-    error = np.vstack([y - table["low"], table["high"] - y])
+    x = (table["x"] + width * (number - (count - 1) / 2)).to_numpy(float)
+    y, verdicts = table["y"].to_numpy(float), table["verdict"]
+    colour = line.look.colour
+    for ends in (interval_of(line, logarithmic), range_of(line)):
+        draw_whiskers(axes, x, y, ends, colour if logarithmic else "#222222")
     if logarithmic:
-        axes.errorbar(x, y, yerr=error, fmt="none", ecolor=line.look.colour, elinewidth=0.8)
-        for chosen, face in ((~hollow, line.look.colour), (hollow, "white")):
-            axes.plot(x[chosen], y[chosen], linestyle="none", marker=line.look.marker,
-                      color=line.look.colour, markerfacecolor=face, label="_nolegend_")
+        plain = ~verdicts.isin(list(VERDICTS)).to_numpy()
+        axes.plot(x[plain], y[plain], linestyle="none", marker=line.look.marker, color=colour,
+                  label="_nolegend_")
+        draw_verdicts(axes, line, x)
         return
-    axes.bar(x, y, width, color=["white" if one else line.look.colour for one in hollow],
-             edgecolor=[line.look.colour if one else "white" for one in hollow], linewidth=0.6,
+    axes.bar(x, y, width, color=[bar_face(one, colour) for one in verdicts],
+             edgecolor=[colour if one in VERDICTS else "white" for one in verdicts], linewidth=0.6,
              hatch=HATCHES[number % len(HATCHES)], label=entry(line.label) or "_nolegend_")
-    axes.errorbar(x, y, yerr=error, fmt="none", ecolor="#222222", elinewidth=0.7, capsize=1.2)
 
 
 def legend_handles(lines, joined=True):
@@ -307,24 +365,44 @@ def legend_handles(lines, joined=True):
     handles = {line.label: plt.Line2D([], [], color=line.look.colour, marker=line.look.marker,
                                       linestyle=line.look.dash if joined else "none")
                for line in lines if line.label}
-    return handles | saturated_handle(lines)
+    return handles | verdict_handles(lines)
 
 
-def saturated_handle(lines):
-    """The meaning of hollow points and bars, if there are any."""
-    if not any(line.table["hollow"].any() for line in lines):
-        return {}
-    return {SATURATED: saturated_artist()}
+def verdict_handles(lines, bars=False):
+    """The meaning of hollow and half-filled points and bars, if there are any."""
+    return verdict_artists([verdict for line in lines for verdict in line.table["verdict"]], bars)
+
+
+def remark_points(figure, lines, bars=False):
+    """Says in the caption what bands and whiskers are, and how many points are saturated."""
+    verdicts = pd.concat([line.table["verdict"] for line in lines])
+    remark_verdicts(figure, verdicts[~verdicts.index.duplicated()], "points", bars)
+    runs = np.concatenate([line.table["runs"].to_numpy(float) for line in lines])
+    has_interval, has_range = (
+        ~np.isnan(np.concatenate([ends(line) for line in lines]))
+        for ends in (lambda line: interval_of(line, False)[0], lambda line: range_of(line)[0]))
+    few = runs < INTERVAL_RUNS_MIN
+    texts = []
+    if has_interval.any():
+        texts.append(f"{'Whiskers' if bars else 'Bands'}: 95 % intervals of the mean over seeds")
+    if has_range.any():
+        where = (f"fewer than {INTERVAL_RUNS_MIN} seeds" if few[has_range].all()
+                 else "too few seeds for an interval")
+        texts.append(f"Whiskers: from the least to the largest value at points with {where}")
+    elif (few & (runs > 1)).any():
+        texts.append("No whiskers: few seeds, and no results.csv with the value of each")
+    for text in [", or ".join(texts).replace(", or Whiskers:", ", or")] if bars else texts:
+        if text:
+            remark(figure, f"{text}.")
 
 
 def values_of(lines, name):
     return np.concatenate([line.table[name].to_numpy(float) for line in lines])
 
 
-def scale_y(axes, lines, logarithmic):
-    """A logarithmic axis, where the values allow one, or one from 0."""
-    values = values_of(lines, "y")
-    if logarithmic and values.size and values.min() > 0:
+def scale_y(axes, logarithmic):
+    """A logarithmic axis, or one from 0."""
+    if logarithmic:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
@@ -345,4 +423,4 @@ def scale_x(axes, lines):
     elif is_wide(values):
         axes.set_xscale("log")
     elif values.min() >= 0:
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, 1.06 * values.max() or None)

@@ -1,6 +1,5 @@
 """Any metric against any setting of a study, one line per combination of all other settings; with --bars
-a group of bars for each value, which need not be a number. Bands and whiskers are 95 % intervals over
-seeds."""
+a group of bars for each value, which need not be a number."""
 import style
 from environment import pd
 from lines import draw_bar_panels, draw_panels, legend_handles

@@ -42,19 +42,24 @@ def draw_frontier(axes, best, signs, extended):
 
 
 def draw_scatter(axes, line, best, joined):
-    """The points of one line: those on a frontier, dominated ones faint, saturated ones hollow.
-    best: the indices of all points on frontiers."""
-    hollow = line.table["hollow"].to_numpy(bool)
+    """The points of one line: those on a frontier, dominated ones faint; saturated ones hollow,
+    undecided ones half filled. best: the indices of all points on frontiers."""
+    verdicts = line.table["verdict"].to_numpy()
     strong = line.table.index.isin(best)
     common = {"color": line.look.colour, "marker": line.look.marker, "linestyle": "none"}
     if joined:
         axes.plot(line.table["x"], line.table["y"], color=line.look.colour,
                   linestyle=line.look.dash, linewidth=0.9, alpha=style.FAINT, label="_joined")
-    for chosen, look in ((~hollow & ~strong, {"alpha": style.FAINT, "label": "_dominated"}),
-                         (hollow, {"alpha": style.FAINT, "markerfacecolor": "white",
-                                   "markeredgewidth": 0.9, "label": "_saturated"}),
-                         (strong, {"label": style.entry(line.label) or "_points"})):
-        axes.plot(line.table["x"][chosen], line.table["y"][chosen], **common, **look)
+    for verdict in ("", *style.VERDICTS):
+        face = style.face_of(verdict, line.look.colour)
+        mine = verdicts == verdict if verdict else ~np.isin(verdicts, list(style.VERDICTS))
+        name = style.VERDICTS.get(verdict, "points")
+        for chosen, look in (
+                (mine & ~strong, {"alpha": style.FAINT,
+                                  "label": f"_{name}" if verdict else "_dominated"}),
+                (mine & strong, {"label": f"_{name}" if verdict
+                                 else style.entry(line.label) or "_points"})):
+            axes.plot(line.table["x"][chosen], line.table["y"][chosen], **common, **face, **look)
 
 
 def write_values(axes, lines, values):
@@ -114,4 +119,6 @@ def draw_pareto(points, arguments, x, y, signs, by_load):
         points.need(arguments.write)
         write_values(axes, lines, points.table[arguments.write])
     style.legend_above(figure, handles)
+    verdicts = pd.concat([line.table["verdict"] for line in lines])
+    style.remark_verdicts(figure, verdicts, "points")
     return figure

@@ -1,11 +1,13 @@
 """Points of a figure: the metrics of the runs at one setting, from studies or run directories.
 
-A table of points has one row per setting: the settings, `n` runs, `saturated` (yes, no, undecided),
-and for each metric KEY its mean over the runs with the ends of the 95 % interval, KEY_low and
-KEY_high. summary.csv of a study is such a table. Rows of results.csv, and runs that differ only in
-their seeds, are summarised in the same way by the package twinserve; without it they have no
-intervals, and a line says so. Points of run directories have the columns RUN_POLICY and RUN_NAME,
-too: the policy and the experiment's name, if all runs of the point have the same one."""
+A table of points has one row per setting: the settings, `n` runs, `saturated` (yes, no, undecided;
+empty where it is not known), and for each metric KEY its mean over the runs with the ends of the
+95 % interval, KEY_low and KEY_high, and the least and the largest value, KEY_least and KEY_largest.
+summary.csv of a study is such a table but for the last two, which come from results.csv beside it.
+Rows of results.csv, and runs that differ only in their seeds, are summarised in the same way by the
+package twinserve; without it they have no intervals, and a line says so. Points of run directories
+have the columns RUN_POLICY and RUN_NAME, too: the policy and the experiment's name, if all runs of
+the point have the same one."""
 import dataclasses
 import functools
 import math
@@ -16,6 +18,7 @@ from environment import np, pd, twinserve
 from run_data import (MEASURED, PlotError, config_fields, config_text, read_name, read_policy,
                       read_summary, read_table, shortest_names)
 
+INTERVAL_RUNS_MIN = 5  # of a point: of fewer, figures show the least and the largest value
 RUN_POLICY, RUN_NAME = "run policy", "run name"  # blanks: no setting has such a path
 LOAD_FIELDS = {"rate", "rate_scale", "users", "max_in_flight"}  # last names of their paths
 # Of a resolved configuration: what no figure compares.
@@ -36,7 +39,7 @@ class Points:
         for name in names:
             if name not in self.table.columns:
                 close = [c for c in self.table.columns if name.rsplit(".", 1)[-1].split("_")[-1]
-                         in c and not c.endswith(("_low", "_high"))]
+                         in c and not c.endswith(("_low", "_high", "_least", "_largest"))]
                 hint = f"; it has {', '.join(close[:5])}" if close else ""
                 raise PlotError(f"{self.source}: has no column {name}{hint}")
 
@@ -52,6 +55,8 @@ def ends(name, runs):
     """The ends of the interval of a metric's mean; NaN if there is none."""
     if runs[name].count() < 2:
         return math.nan, math.nan
+    if twinserve is None and runs[name].count() < INTERVAL_RUNS_MIN:
+        return math.nan, math.nan
     if twinserve is None:
         say_once("intervals over runs need the Python package twinserve (docs/python.md); points are "
                  "drawn without")
@@ -65,6 +70,12 @@ def say_once(text):
     print(f"{pathlib.Path(sys.argv[0]).stem}: {text}", file=sys.stderr)
 
 
+def verdict_of(runs):
+    """The verdict of all runs, or else undecided; empty if no run has one."""
+    found = set(runs["saturated"].dropna()) if "saturated" in runs else set()
+    return "undecided" if len(found) > 1 else next(iter(found), "")
+
+
 def summarised(rows, settings):
     """The table of points of rows, one per run."""
     if "error" in rows:
@@ -76,18 +87,34 @@ def summarised(rows, settings):
     points = []
     groups = rows.groupby(settings, sort=False, dropna=False) if settings else [((), rows)]
     for values, group in groups:
-        found = set(group["saturated"].dropna()) if "saturated" in group else set()
         point = dict(zip(settings, values))
-        point.update(n=len(group), saturated=found.pop() if len(found) == 1 else "undecided")
+        point.update(n=len(group), saturated=verdict_of(group))
         for name in (RUN_POLICY, RUN_NAME):
             if name in group:
-                held = group[name].unique()
-                point[name] = held[0] if len(held) == 1 else None
+                found = group[name].unique()
+                point[name] = found[0] if len(found) == 1 else None
         for name in metrics:
             point[name] = group[name].mean()
             point[f"{name}_low"], point[f"{name}_high"] = ends(name, group[metrics])
+            point[f"{name}_least"], point[f"{name}_largest"] = group[name].min(), group[name].max()
+            point[f"{name}_n"] = group[name].count()
         points.append(point)
     return pd.DataFrame(points)
+
+
+def with_ranges(table, file):
+    """The table of summary.csv with the least and the largest value of each metric, from the
+    results of its runs in `file`."""
+    rows = read_table(file)
+    if "point" not in rows:
+        raise PlotError(f"{file}: has no column point")
+    if "error" in rows:
+        rows = rows[rows["error"].isna()]
+    metrics = [name for name in rows.select_dtypes("number") if f"{name}_low" in table]
+    groups = rows.groupby("point")[metrics]
+    for found, end in ((groups.min(), "least"), (groups.max(), "largest")):
+        table = table.join(found.add_suffix(f"_{end}"), on="point")
+    return table
 
 
 def read_study(path):
@@ -105,6 +132,8 @@ def read_study(path):
     settings = columns[columns.index("point") + 1:columns.index(last)]
     if last == "replication":
         table = summarised(table, settings)
+    elif (file.parent / "results.csv").is_file():
+        table = with_ranges(table, file.parent / "results.csv")
     return Points(table[table["n"] > 0].reset_index(drop=True).copy(), settings, str(file))
 
 

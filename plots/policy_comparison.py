@@ -1,5 +1,5 @@
 """The headline metrics of each run as bars, one panel per metric; times over more than two decades are
-points on logarithmic axes. Saturated runs are hollow."""
+points on logarithmic axes."""
 import style
 from environment import plt
 
@@ -26,10 +26,6 @@ def bar_text(value):
     return f"{value:.3g}"
 
 
-def face(run):
-    return "white" if run.number("saturated") == "yes" else run.colour
-
-
 def draw_points(axes, runs, values):
     """Bars would begin nowhere on a logarithmic axis. Times of 0 are at its left end."""
     positive = [value for value in values if value]
@@ -42,14 +38,15 @@ def draw_points(axes, runs, values):
         axes.axhline(row, color=style.plt.rcParams["grid.color"], linewidth=0.5)
         if value is not None:
             axes.plot(end, row, color=run.colour, marker=run.look.marker, clip_on=False,
-                      markerfacecolor=face(run))
+                      **style.face_of(run.verdict, run.colour))
     return ends
 
 
 def draw_bars(axes, runs, values):
     lengths = [value or 0 for value in values]
     axes.set_xlim(0, 1.35 * max(lengths) if max(lengths) > 0 else 1)
-    axes.barh(range(len(runs)), lengths, height=0.7, color=[face(run) for run in runs],
+    faces = [style.bar_face(run.verdict, run.colour) for run in runs]
+    axes.barh(range(len(runs)), lengths, height=0.7, color=faces,
               edgecolor=[run.colour for run in runs], linewidth=0.8)
     return lengths
 
@@ -78,10 +75,11 @@ def draw(runs, arguments):
     for axes, (name, title, _, kind) in zip(grid.flat, PANELS):
         draw_panel(axes, runs, values[name], title, wide and kind == "time")
     for axes in grid[:, 0]:
-        axes.set_yticks(range(len(runs)), [run.label for run in runs])
+        axes.set_yticks(range(len(runs)), [style.wrapped(run.label, 1.3, 7) for run in runs])
     grid[0, 0].set_ylim(len(runs) - 0.4, -0.6)
-    if any(run.number("saturated") == "yes" for run in runs):
-        style.legend_above(figure, {"hollow: saturated": style.saturated_artist()})
+    verdicts = [run.verdict for run in runs]
+    style.legend_above(figure, style.verdict_artists(verdicts, bars=True))
+    style.remark_verdicts(figure, verdicts, "runs", bars=not wide)
     return figure
 
 

@@ -26,6 +26,11 @@ class Run:
     def colour(self):
         return self.look.colour
 
+    @property
+    def verdict(self):
+        """Whether the run is saturated: yes, no, undecided; None for a measured run."""
+        return self.number("saturated")
+
     def number(self, name):
         """A value of summary.json; None if it is undefined or absent."""
         return self.summary.get(name)

@@ -66,6 +66,7 @@ SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "twinserve",
 }
+VERDICTS = {"yes": "saturated", "undecided": "undecided"}  # of `saturated`, as legends name them
 NOTE_SIZE = 6.5  # points: the smallest text of a figure
 
 
@@ -327,10 +328,49 @@ def legend_above(figure, handles):
         text.set_text(label)
 
 
-def saturated_artist():
-    """What stands for saturated points and bars in a legend."""
-    return plt.Line2D([], [], color="#333333", linestyle="none", marker="o",
-                      markerfacecolor="white", markeredgewidth=0.9)
+def face_of(verdict, colour):
+    """The look of a marker by `saturated`: hollow for yes, half filled for undecided."""
+    if verdict == "yes":
+        return {"markerfacecolor": "white", "markeredgewidth": 0.9}
+    if verdict == "undecided":
+        return {"fillstyle": "left", "markerfacecolor": colour, "markerfacecoloralt": "white",
+                "markeredgewidth": 0.9}
+    return {}
+
+
+def bar_face(verdict, colour):
+    """The face of a bar by `saturated`: white for yes, pale for undecided."""
+    if verdict == "yes":
+        return matplotlib.colors.to_rgba("white")
+    return matplotlib.colors.to_rgba(colour, FAINT if verdict == "undecided" else 1)
+
+
+def verdict_artists(verdicts, bars=False):
+    """Artists by label for the verdicts among `verdicts` that change the look of points or bars."""
+    grey = "#333333"
+
+    def artist(verdict):
+        if bars:
+            return matplotlib.patches.Patch(facecolor=bar_face(verdict, grey), edgecolor=grey)
+        return plt.Line2D([], [], color=grey, linestyle="none", marker="o",
+                          **face_of(verdict, grey))
+    return {label: artist(verdict) for verdict, label in VERDICTS.items() if verdict in verdicts}
+
+
+def remark_verdicts(figure, verdicts, what, bars=False):
+    """Counts saturated and undecided ones in the caption. what: such as `points`."""
+    counts = [list(verdicts).count(verdict) for verdict in VERDICTS]
+    looks = ("white", "pale") if bars else ("hollow", "half filled")
+    texts = (f"{counts[0]} saturated: more arrives than is served ({looks[0]})",
+             f"{counts[1]} undecided: runs too short to tell ({looks[1]})")
+    shown = ", ".join(text for text, count in zip(texts, counts) if count)
+    if shown:
+        remark(figure, f"{what.capitalize()}: {shown}.")
+
+
+def remark(figure, sentence):
+    """Adds a sentence to the figure's caption, once."""
+    figure.remarks = list(dict.fromkeys([*getattr(figure, "remarks", []), sentence]))
 
 
 def panels(count, width, height, **more):
@@ -470,12 +510,14 @@ def main(description, stem, draw, read=styled_runs, inputs="RUN_DIR", options=No
             files = output_files(arguments.out, arguments.format, stem)
             included = included_file(files) if arguments.latex else None
             write_files(figure, files, stem)
-        caption = caption_text(stem, description, arguments.inputs)
+        remarks = getattr(figure, "remarks", [])
+        caption = caption_text(stem, description, remarks, arguments.inputs)
         files[0].with_suffix(".txt").write_text(caption, encoding="utf-8")
         if included:
             wide = figure.get_figwidth() > VENUES[arguments.venue][0]
             included.with_suffix(".tex").write_text(
-                latex_figure(included, stem, description, arguments.inputs, wide), encoding="utf-8")
+                latex_figure(included, stem, description, remarks, arguments.inputs, wide),
+                encoding="utf-8")
     except (PlotError, OSError) as error:
         print(f"{stem}: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,5 +1,6 @@
-"""What a reviewer asks of figures: names and colours that hold across figures, lines that end where
-the run or the axis does, one legend, logarithmic axes."""
+"""What a reviewer asks of figures: names and colours that hold across figures, honest spreads over
+seeds, undecided points, one legend, bounded captions."""
+import ast
 import json
 import pathlib
 import sys
@@ -8,13 +9,17 @@ import pytest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent)]
 
-from figures_test import (SCRIPTS, common_style, draw, draw_runs,  # noqa: E402, F401
-                          draw_with, labelled_lines, legend)
+from figures_test import (PLOTS, SCRIPTS, common_style, draw, draw_runs,  # noqa: E402, F401
+                          draw_with, labelled_lines, legend, run_script)
 from paper_figures_test import figure_of  # noqa: E402
+import caption  # noqa: E402
+import lines  # noqa: E402
 import style  # noqa: E402
+from environment import np, plt  # noqa: E402
 from policies import POLICIES, policy_named  # noqa: E402
 from small_inputs import (RATE, THREE_STEPS, TWO_TENANTS, recommendation,  # noqa: E402
-                          write_run, write_summary_csv)
+                          two_policies, write_measured, write_results_csv, write_run,
+                          write_summary_csv)
 
 SEQS = "policy.vllm_v1.max_num_seqs"
 
@@ -124,6 +129,81 @@ def test_a_policy_of_the_callers_own_has_one_colour_whatever_stands_beside_it():
     assert alone.colour not in {policy.colour for policy in POLICIES.values()}
 
 
+# Spreads over seeds.
+
+def test_intervals_on_a_logarithmic_axis_are_as_wide_downwards_as_upwards(tmp_path):
+    rows = [{RATE: rate, "mean_ttft_ms": mean, "mean_ttft_ms_low": low, "mean_ttft_ms_high": high}
+            for rate, mean, low, high in ((1, 1, 0.5, 2), (2, 100, 0.001, 400),
+                                          (3, 900, 800, 1000))]
+    axes, = draw("latency_vs_rate", write_summary_csv(tmp_path / "s", rows), "--metrics",
+                 "mean_ttft_ms").axes
+    assert axes.get_yscale() == "log"
+    ends = {(round(x), round(y, 6)) for x, y in axes.collections[0].get_paths()[0].vertices}
+    assert {(1, 0.5), (1, 2), (2, 25), (2, 400), (3, 810), (3, 1000)} <= ends
+    assert axes.get_ylim()[0] > 0.2
+
+
+def few_seeds(folder, metric="mean_ttft_ms"):
+    """A point of three seeds and one of five, each with an interval; a run of the first failed."""
+    rows = [{RATE: rate, metric: 20, f"{metric}_low": 5, f"{metric}_high": 35, "n": n}
+            for rate, n in ((1, 3), (2, 5))]
+    study = write_summary_csv(folder, rows)
+    write_results_csv(study, [[(10, ""), (20, ""), (30, ""), (999, "failed")],
+                              [(value, "") for value in (18, 19, 20, 21, 22)]], metric)
+    return study
+
+
+def whiskers(axes):
+    """Lines from end to end of bars of errors."""
+    return [segment.tolist() for lines_ in axes.collections
+            if hasattr(lines_, "get_segments") for segment in lines_.get_segments()]
+
+
+def test_few_seeds_have_whiskers_from_the_least_to_the_largest_value(tmp_path):
+    figure = draw("latency_vs_rate", few_seeds(tmp_path / "s"), "--metrics", "mean_ttft_ms")
+    drawn = whiskers(figure.axes[0])
+    assert [[1, 10], [1, 30]] in drawn
+    assert [[2, 5], [2, 35]] in drawn  # the band of a point alone
+    assert len(drawn) == 2
+    assert figure.remarks == [
+        "Bands: 95 % intervals of the mean over seeds.",
+        "Whiskers: from the least to the largest value at points with fewer than 5 seeds."]
+
+
+def test_runs_of_few_seeds_have_whiskers_too(tmp_path):
+    runs = [write_run(tmp_path / str(seed), seed=seed, summary={"good_rate": value})
+            for seed, value in ((1, 0.5), (2, 0.6), (3, 0.8))]
+    figure = draw("goodput_vs_rate", *runs)
+    assert [[1, 0.5], [1, 0.8]] in whiskers(figure.axes[0])
+    assert any(text.endswith("with fewer than 5 seeds.") for text in figure.remarks)
+
+
+def test_bars_of_few_seeds_have_the_same_whiskers(tmp_path):
+    figure = draw("metric_vs_parameter", few_seeds(tmp_path / "s", "good_rate"), "--y", "good_rate",
+                  "--bars")
+    assert {tuple(y for _, y in ends) for ends in whiskers(figure.axes[0])} >= {(10, 30), (5, 35)}
+    assert figure.remarks == ["Whiskers: 95 % intervals of the mean over seeds, or from the least "
+                              "to the largest value at points with fewer than 5 seeds."]
+
+
+def test_points_without_an_interval_have_whiskers_and_the_caption_says_why(tmp_path):
+    study = write_summary_csv(tmp_path / "s", [{RATE: 1, "mean_ttft_ms": 20, "mean_ttft_ms_low": "",
+                                                "mean_ttft_ms_high": "", "n": 6}])
+    write_results_csv(study, [[(value, "") for value in (10, 10, 10, 10, 10, 70)]], "mean_ttft_ms")
+    figure = draw("latency_vs_rate", study, "--metrics", "mean_ttft_ms")
+    assert whiskers(figure.axes[0]) == [[[1, 10], [1, 70]]]
+    assert figure.remarks == ["Whiskers: from the least to the largest value at points with too "
+                              "few seeds for an interval."]
+
+
+def test_few_seeds_without_their_values_have_no_spread_and_the_caption_says_why(tmp_path):
+    study = few_seeds(tmp_path / "s")
+    (study / "results.csv").unlink()
+    figure = draw("latency_vs_rate", study, "--metrics", "mean_ttft_ms", "--where", f"{RATE}=1")
+    assert not whiskers(figure.axes[0])
+    assert figure.remarks == ["No whiskers: few seeds, and no results.csv with the value of each."]
+
+
 # Steps at the edges of the time axis.
 
 def many_steps(count, seconds):
@@ -157,6 +237,62 @@ def test_a_step_longer_than_a_mean_is_no_gap(tmp_path):
     assert set(y[x > 5.02]) == {0}
 
 
+# Saturated or not.
+
+def verdict_study(folder):
+    rows = [{RATE: rate, "p99_ttft_ms": 10 * rate, "p99_tpot_ms": 50 - rate, "saturated": verdict}
+            for rate, verdict in enumerate(["no", "undecided", "undecided", "yes"], 1)]
+    return write_summary_csv(folder, rows)
+
+
+def half_filled(axes):
+    return sorted(x for line in axes.get_lines() if line.get_fillstyle() == "left"
+                  for x in line.get_xdata())
+
+
+def test_undecided_points_are_half_filled_and_counted_in_the_caption(tmp_path):
+    figure = draw("latency_vs_rate", verdict_study(tmp_path / "s"), "--metrics",
+                  "p99_ttft_ms,p99_tpot_ms")
+    for axes in figure.axes:
+        assert half_filled(axes) == [2, 3]
+    assert legend(figure) == ["saturated", "undecided"]
+    assert figure.remarks[0] == ("Points: 1 saturated: more arrives than is served (hollow), 2 "
+                                 "undecided: runs too short to tell (half filled).")
+    figure = draw("ttft_tpot_pareto", verdict_study(tmp_path / "p"))
+    assert half_filled(figure.axes[0]) == [20, 30]
+    assert "undecided" in legend(figure)
+    assert "2 undecided: runs too short" in figure.remarks[0]
+
+
+def test_undecided_bars_are_pale(tmp_path):
+    figure = draw("metric_vs_parameter", verdict_study(tmp_path / "s"), "--y", "p99_tpot_ms",
+                  "--bars")
+    faces = [bar.get_facecolor() for bar in figure.axes[0].patches]
+    assert [face[3] for face in faces] == [1, style.FAINT, style.FAINT, 1]
+    assert faces[3][:3] == (1, 1, 1) != faces[0][:3]
+    assert "(white), 2 undecided: runs too short to tell (pale)" in figure.remarks[0]
+    runs = [write_run(tmp_path / verdict, summary={"saturated": verdict, "good_rate": 1})
+            for verdict in ("no", "undecided")]
+    figure = draw_runs("policy_comparison", *runs)
+    assert [bar.get_facecolor()[3] for bar in figure.axes[5].patches] == [1, style.FAINT]
+    assert figure.remarks == ["Runs: 1 undecided: runs too short to tell (pale)."]
+
+
+def test_a_measured_run_is_not_undecided(tmp_path):
+    measured = write_measured(tmp_path / "measured", summary={"p99_tpot_ms": 1, "p99_ttft_ms": 1})
+    figure = draw("ttft_tpot_pareto", measured)
+    assert not half_filled(figure.axes[0]) and not hasattr(figure, "remarks")
+
+
+def test_markers_at_the_edges_are_whole(tmp_path):
+    rows = [{RATE: rate, "good_rate": 0, "saturated": verdict}
+            for rate, verdict in ((1, "no"), (3, "undecided"))]
+    axes, = draw("metric_vs_parameter", write_summary_csv(tmp_path / "s", rows), "--y",
+                 "good_rate").axes
+    assert axes.get_xlim() == (0, pytest.approx(3.18))
+    assert not any(line.get_clip_on() for line in axes.get_lines() if line.get_marker() != "None")
+
+
 # Legends, axes, captions.
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -188,3 +324,47 @@ def test_objectives_over_more_than_two_decades_have_a_logarithmic_axis(tmp_path)
     path.write_text(json.dumps(answer))
     axes, = draw_with("recommended_settings", "read_answers", path).axes
     assert axes.get_yscale() == "log"
+
+
+def described_run(folder, seed):
+    run = write_run(folder, requests=TWO_TENANTS, summary={"completed": 100_000 + seed})
+    (run / "provenance.json").write_text(json.dumps(
+        {"version": "0.1.0", "commit": "abc123def456", "dirty": True, "seed": seed}))
+    return run
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_captions_are_bounded_and_keep_whole_sentences(tmp_path, script):
+    runs = [described_run(tmp_path / f"{'x' * 200}{seed}", seed) for seed in range(40)]
+    figure = plt.figure()
+    style.remark_verdicts(figure, ["yes"] * 100 + ["undecided"] * 100, "points")
+    table = {"y": 1.0, "low": [0.5, np.nan], "high": [2, np.nan], "least": 1.0, "largest": 1.0,
+             "runs": 9, "verdict": ""}
+    lines.remark_points(figure, [lines.Line("", None, lines.pd.DataFrame(table))])
+    assert len(figure.remarks) == 3
+    description = ast.get_docstring(ast.parse((PLOTS / f"{script}.py").read_text()))
+    words = caption.caption_words(description, figure.remarks, runs)
+    assert len(words) <= caption.CAPTION_MAX
+    assert words.endswith("40 runs, n = 100000 to 100039 completed requests, seeds 0 to 39, "
+                          "twinserve 0.1.0 at commit abc123def456 with changes.")
+    assert all(remark in words for remark in figure.remarks)
+    sentences = " ".join(description.split())
+    assert sentences.startswith(words[:words.index(figure.remarks[0])].strip())
+    assert "Needs " not in words
+
+
+def test_remarks_stand_in_the_captions(tmp_path):
+    study = verdict_study(tmp_path / "s")
+    done = run_script("latency_vs_rate", study, "--metrics", "p99_ttft_ms", "--out", tmp_path,
+                      "--latex")
+    assert (done.returncode, done.stderr) == (0, "")
+    for suffix in ("txt", "tex"):
+        assert "2 undecided: runs too short" in (tmp_path / f"latency_vs_rate.{suffix}").read_text()
+
+
+def test_many_studies_are_summed_up(tmp_path):
+    studies = [two_policies(tmp_path / name) for name in "abc"]
+    for number, study in enumerate(studies):
+        (study / "study.json").write_text(json.dumps(
+            {"version": "0.1.0", "commit": f"abc{number}", "seeds": [1, 2 + number]}))
+    assert caption.summary_of(studies) == "3 studies, seeds 1 to 4, 3 builds."

@@ -10,7 +10,7 @@ def write_summary_csv(folder, rows, settings=(RATE,)):
     keys = [key for key in rows[0] if key not in {*settings, "n", "saturated"}]
     lines = [",".join(["point", *settings, "n", "errors", "saturated", *keys])]
     for number, row in enumerate(rows):
-        cells = [number, *(row[name] for name in settings), row.get("n", 3), 0,
+        cells = [number, *(row[name] for name in settings), row.get("n", 5), 0,
                  row.get("saturated", "no"), *(row[key] for key in keys)]
         lines.append(",".join(map(str, cells)))
     (folder / "summary.csv").write_text("\n".join(lines) + "\n")
@@ -29,6 +29,14 @@ def two_policies(folder):
                 ("vllm_v1", 1, "no", 1, 40), ("vllm_v1", 2, "no", 1, 45),
                 ("vllm_v1", 3, "no", 0.95, 70)]]
     return write_summary_csv(folder, rows, ("base", RATE))
+
+
+def write_results_csv(folder, values, metric):
+    """The runs of a study beside its summary.csv: by point, the values of one metric."""
+    rows = [f"{point},{seed},{seed},{value},{error}" for point, runs in enumerate(values)
+            for seed, (value, error) in enumerate(runs)]
+    (folder / "results.csv").write_text(
+        "\n".join([f"point,replication,seed,{metric},error", *rows]) + "\n")
 
 
 def many_lines(folder, count):
