@@ -89,8 +89,8 @@ class DeploymentWriter {
     return std::max<std::int64_t>(200, std::llround(sent));
   }
 
-  // Of --random-range-ratio R: lengths are even from (1 - R) to (1 + R) times the mean. At most
-  // what the load itself has, and what the server takes.
+  // Value R of --random-range-ratio: lengths are even from (1 - R) to (1 + R) times the mean. At
+  // most what the load itself has, and what the server takes.
   [[nodiscard]] double RangeRatio() const {
     const WorkloadConfig& load = first_.experiment.workload;
     const bool draws_shape = !load.trace && load.preset == WorkloadPreset::kNone;

@@ -16,63 +16,26 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/recommend/candidate.h"
-#include "apps/recommend/deployment_files.h"
 #include "apps/recommend/longest_request.h"
 #include "apps/recommend/recommendation.h"
 #include "apps/recommend/recommendation_json.h"
-#include "apps/recommend/request_options.h"
 #include "core/input_error.h"
+#include "tests/unit/apps/small_requests.h"
 #include "tests/unit/traces/trace_samples.h"
 
 namespace twin::run {
 namespace {
 
+using testing::Answer;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using testing::FleetRequest;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kTiny;
+using testing::Replaced;
+using testing::Request;
 using ::testing::StartsWith;
-
-// A step takes 5 ms, and 10 us more for every token: many sequences are better, and small budgets
-// bound the time between tokens.
-constexpr const char* kTiny = R"(
-model { name: "llama-3-8b" }
-hardware { name: "h100-sxm" }
-workload {
-  arrivals { kind: poisson rate: 20 }
-  shape {
-    prompt { kind: uniform min: 100 max: 900 }
-    output { kind: uniform min: 2 max: 40 }
-  }
-}
-until: "mean_ttft_ms<=200 && mean_tpot_ms<=15"
-settings {
-  server: "vllm-0.33.0"
-  token_budget: [128, 256, 512]
-  max_num_seqs: [2, 8, 64]
-  gpu_memory_utilization: 0.9
-  weight_dtype: "bf16"
-}
-requests: 160
-replications: 3
-set: ["system.memory.blocks_override=600", "cost.linear.base_s=0.005",
-      "cost.linear.per_prefill_token_s=1e-5", "cost.linear.per_decode_item_s=1e-5"]
-)";
-
-RecommendConfig Request(const std::string& text) {
-  return ParseRecommendation(text, "request", ".");
-}
-
-std::string Replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
-Recommendation Answer(const RecommendConfig& request, bool exhaustive = false, int jobs = 2) {
-  RunControl control;
-  return Recommend(request, {.jobs = jobs, .exhaustive = exhaustive}, control);
-}
 
 std::string ErrorOf(const std::string& text) {
   try {
@@ -413,21 +376,6 @@ TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
 // The first token comes after 14 ms, 9 of them outside of the engine. One request at a time takes
 // 20 steps of 5 ms, so that a replica serves 10 requests/s. Requests come every 1/35 s: with 4
 // replicas each has 114 ms for one, with 3 replicas 86 ms.
-std::string FleetRequest(int devices) {
-  std::string text = Replaced(kTiny, "kind: poisson rate: 20", "kind: constant rate: 35");
-  text = Replaced(text, "{ kind: uniform min: 100 max: 900 }", "{ kind: fixed value: 100 }");
-  text = Replaced(text, "{ kind: uniform min: 2 max: 40 }", "{ kind: fixed value: 20 }");
-  text = Replaced(text, "[2, 8, 64]", "1");
-  text = Replaced(text, "[128, 256, 512]", "512");
-  text = Replaced(text, "mean_ttft_ms<=200 && mean_tpot_ms<=15", "p99_ttft_ms<=20");
-  text = Replaced(text, "per_prefill_token_s=1e-5", "per_prefill_token_s=0");
-  text = Replaced(text, "per_decode_item_s=1e-5", "per_decode_item_s=0");
-  text = Replaced(text, "settings {",
-                  "settings { tensor_parallel: 1 pipeline_parallel: 1 prefill_replicas: 0 ");
-  return Replaced(text, "{ name: \"h100-sxm\" }",
-                  fmt::format("{{ name: \"h100-sxm\" devices: {} }}", devices)) +
-         "objective: fleet";
-}
 
 TEST(RecommendTest, AFleetHasAsFewReplicasAsTheBoundsAllow) {
   const Recommendation answer = Answer(Request(FleetRequest(16)));
@@ -448,99 +396,6 @@ TEST(RecommendTest, AFleetThatTheDevicesDoNotSufficeForIsRejected) {
   ASSERT_EQ(answer.rejected.size(), 1u);
   EXPECT_THAT(answer.rejected[0].reason,
               HasSubstr("p99_ttft_ms<=20 does not hold at the load with 3 replicas, the most"));
-}
-
-std::string TextOfFile(const std::vector<DeploymentFile>& files, const std::string& name) {
-  const auto found = std::ranges::find(files, name, &DeploymentFile::name);
-  return found == files.end() ? "no such file" : found->text;
-}
-
-TEST(DeploymentFilesTest, AFleetStandsBehindTheRouterThatWasSimulated) {
-  const RecommendConfig request = Request(FleetRequest(16));
-  const std::vector<DeploymentFile> files = DeploymentFiles(Answer(request), request);
-  EXPECT_THAT(TextOfFile(files, "server.sh"),
-              HasSubstr("\nexec vllm serve llama-3-8b --tensor-parallel-size 1 "));
-  EXPECT_THAT(TextOfFile(files, "nginx.conf"),
-              HasSubstr("least_conn;\n    server 127.0.0.1:8000;\n    server 127.0.0.1:8001;\n"
-                        "    server 127.0.0.1:8002;\n    server 127.0.0.1:8003;\n  }"));
-  EXPECT_THAT(TextOfFile(files, "kubernetes.yaml"), HasSubstr("  replicas: 4\n"));
-  EXPECT_THAT(TextOfFile(files, "kubernetes.yaml"), HasSubstr("server engine-3.engines:8000;"));
-  // 60 seconds at 35 requests/s.
-  EXPECT_THAT(TextOfFile(files, "bench.sh"),
-              HasSubstr("--random-input-len 100 --random-output-len 20 --random-range-ratio 0 \\\n"
-                        "  --num-prompts 2100 --request-rate 35 "));
-  EXPECT_THAT(TextOfFile(files, "bench.sh"), HasSubstr("URL:-http://localhost:8080"));
-  EXPECT_THAT(TextOfFile(files, "prediction.textproto"), HasSubstr("replicas: 4"));
-}
-
-// vLLM's benchmark draws each length evenly from (1 - R) to (1 + R) times the mean.
-TEST(DeploymentFilesTest, TheServerTakesTheLongestRequestOfTheBenchmark) {
-  for (const char* const prompt : {"kind: fixed value: 1000", "kind: uniform min: 900 max: 1100",
-                                   "kind: uniform min: 100 max: 900"}) {
-    std::string text = Replaced(kTiny, "kind: uniform min: 100 max: 900", prompt);
-    text = Replaced(text, "[2, 8, 64]", "[64]");
-    const RecommendConfig request = Request(Replaced(text, "[128, 256, 512]", "[512]"));
-    const Recommendation answer = Answer(request);
-    ASSERT_FALSE(answer.configurations.empty()) << prompt;
-    const std::vector<DeploymentFile> files = DeploymentFiles(answer, request);
-    const auto number = [&](const char* file, const char* option) {
-      const std::string found = TextOfFile(files, file);
-      return std::stod(found.substr(found.find(option) + std::string(option).size()));
-    };
-    const double most = 1 + number("bench.sh", "--random-range-ratio ");
-    EXPECT_LE(std::floor(most * number("bench.sh", "--random-input-len ")) +
-                  std::floor(most * number("bench.sh", "--random-output-len ")),
-              number("server.sh", "--max-model-len "))
-        << prompt;
-  }
-}
-
-TEST(DeploymentFilesTest, OneEngineNeedsNoRouter) {
-  std::string text = Replaced(kTiny, "vllm-0.33.0", "trtllm-1.0.0");
-  text = Replaced(text, "[2, 8, 64]", "[64]");
-  text = Replaced(text, "[128, 256, 512]",
-                  "[512] context_chunking_policy: \"FIRST_COME_FIRST_SERVED\"");
-  const RecommendConfig request = Request(text);
-  const std::vector<DeploymentFile> files = DeploymentFiles(Answer(request), request);
-  EXPECT_EQ(TextOfFile(files, "nginx.conf"), "no such file");
-  EXPECT_THAT(TextOfFile(files, "kubernetes.yaml"),
-              HasSubstr("trtllm.yaml && exec trtllm-serve llama-3-8b "));
-  EXPECT_THAT(TextOfFile(files, "bench.sh"), HasSubstr("URL:-http://localhost:8000"));
-}
-
-TEST(RequestTextTest, OptionsAreTheRequestOfAFile) {
-  using apps::ExperimentOption;
-  apps::RequestOptions options;
-  options.given.given = {{ExperimentOption::kModel, {"--model", "meta-llama/Llama-3.1-8B"}},
-                         {ExperimentOption::kHardware, {"--system", "h100"}},
-                         {ExperimentOption::kRate, {"--rate", "20"}},
-                         {ExperimentOption::kInputLen, {"--isl", "1024"}},
-                         {ExperimentOption::kOutputLen, {"--osl", "256"}},
-                         {ExperimentOption::kTtft, {"--ttft", "500"}}};
-  options.devices = 8;
-  options.until = "p99_ttft_ms<=500";
-  options.objective = "fleet";
-  EXPECT_EQ(apps::RequestText(options),
-            R"(schema_version: 1
-model { name: "llama-3.1-8b" checkpoint: "meta-llama/Llama-3.1-8B" }
-hardware { name: "h100-sxm" devices: 8 }
-workload {}
-slo { ttft_s: 0.5 }
-until: "p99_ttft_ms<=500"
-objective: fleet
-requests: 1000
-replications: 3
-seed: 1
-set: "workload.arrivals.kind=poisson"
-set: "workload.arrivals.rate=20"
-set: "workload.shape.prompt.kind=fixed"
-set: "workload.shape.prompt.value=1024"
-set: "workload.shape.output.kind=fixed"
-set: "workload.shape.output.value=256"
-)");
-  (void)Request(apps::RequestText(options));
-  options.given.server_flags = {{"--max-num-seqs", "8"}};
-  EXPECT_THROW((void)apps::RequestText(options), InputError);
 }
 
 TEST(RecommendTest, KindsOfDevicesInAFleetNeedPrices) {
