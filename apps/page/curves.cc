@@ -27,7 +27,7 @@ std::size_t WindowOf(double time, double end, std::size_t windows) {
 }
 
 FigureLine Distribution(const std::string& name, const std::vector<double>& values) {
-  FigureLine line{.name = name, .x = {}, .y = {}, .low = {}, .high = {}, .hollow = {}};
+  FigureLine line{.name = name, .x = {}, .y = {}, .low = {}, .high = {}, .fills = {}};
   for (const double value : values) {
     if (value > 0) line.x.push_back(value);
   }
@@ -40,7 +40,7 @@ FigureLine Distribution(const std::string& name, const std::vector<double>& valu
 
 FigureLine MedianOverTime(const std::string& name, const std::vector<double>& arrivals,
                           const std::vector<double>& values) {
-  FigureLine line{.name = name, .x = {}, .y = {}, .low = {}, .high = {}, .hollow = {}};
+  FigureLine line{.name = name, .x = {}, .y = {}, .low = {}, .high = {}, .fills = {}};
   if (values.empty()) return line;
   const double end = std::max(LastFinite(arrivals), 1e-9);
   std::vector<std::vector<double>> windows(kWindows);

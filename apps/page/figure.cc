@@ -112,9 +112,12 @@ void Figure::AddLine(const FigureLine& line, std::size_t look) {
   if (Json band = BandJson(line, look); !band.is_null()) json_->traces.push_back(std::move(band));
   const std::string symbol = kSymbols[look % kSymbols.size()];
   Json symbols = symbol;
-  if (!line.hollow.empty()) {
+  if (!line.fills.empty()) {
     symbols = Json::array();
-    for (const bool hollow : line.hollow) symbols.push_back(hollow ? symbol + "-open" : symbol);
+    for (const PointFill fill : line.fills) {
+      constexpr std::array<const char*, 3> kEnds = {"", "-open", "-open-dot"};
+      symbols.push_back(symbol + kEnds[static_cast<std::size_t>(fill)]);
+    }
   }
   Add(line, "lines+markers",
       {{"line", {{"color", PaletteColour(look)}, {"dash", kDashes[look % kDashes.size()]}}},

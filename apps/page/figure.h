@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,8 @@ struct FigureAxis {
   std::string suffix;  // after each number, such as " %"
 };
 
+enum class PointFill : std::uint8_t { kFull, kHollow, kDotted };
+
 // Points of a line; x ascends. Points that are not finite are gaps.
 struct FigureLine {
   std::string name;  // empty: not in the legend
@@ -28,7 +31,7 @@ struct FigureLine {
   // The ends of a band around the line; empty: none. NaN where a point has no interval.
   std::vector<double> low;
   std::vector<double> high;
-  std::vector<bool> hollow;  // by point; empty: all are filled
+  std::vector<PointFill> fills;  // by point; empty: all are full
 };
 
 struct FigureJson;

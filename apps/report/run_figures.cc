@@ -27,7 +27,7 @@ constexpr std::array kLatencies = {NamedColumn{"ttft_ms", "time to first token"}
 FigureLine GapQuantiles(const ReportedRun& run) {
   constexpr std::array<std::pair<const char*, double>, 6> kQuantiles = {
       {{"min", 0}, {"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}, {"max", 1}}};
-  FigureLine line{.name = run.name, .x = {}, .y = {}, .low = {}, .high = {}, .hollow = {}};
+  FigureLine line{.name = run.name, .x = {}, .y = {}, .low = {}, .high = {}, .fills = {}};
   for (const auto& [name, share] : kQuantiles) {
     const std::string key = fmt::format("{}_itl_ms", name);
     const SummaryValue* value = run.summary.Find(key);
@@ -67,7 +67,7 @@ FigureLine SeriesLine(const ReportedRun& run, const char* column, double factor)
                   .y = run.series->Numbers(column),
                   .low = {},
                   .high = {},
-                  .hollow = {}};
+                  .fills = {}};
   for (double& value : line.y) value *= factor;
   return line;
 }

@@ -120,6 +120,12 @@ std::vector<double> NumbersIfAny(const CsvFile& csv, const std::string& column) 
   return csv.Has(column) ? csv.Numbers(column) : std::vector<double>();
 }
 
+// How points of a verdict on saturation look: "yes", "no" or "undecided".
+PointFill FillOf(const std::string& saturated) {
+  if (saturated == "undecided") return PointFill::kDotted;
+  return saturated == "yes" ? PointFill::kHollow : PointFill::kFull;
+}
+
 // The line's points in the order of x.
 FigureLine LineOf(const StudyTable& table, std::size_t line, const StudyFigure& shown) {
   const std::string metric(shown.metric);
@@ -142,7 +148,7 @@ FigureLine LineOf(const StudyTable& table, std::size_t line, const StudyFigure& 
       drawn.low.push_back(shown.factor * low[i]);
       drawn.high.push_back(shown.factor * high[i]);
     }
-    drawn.hollow.push_back(!saturated.empty() && saturated[i] == "yes");
+    drawn.fills.push_back(saturated.empty() ? PointFill::kFull : FillOf(saturated[i]));
   }
   return drawn;
 }
@@ -270,12 +276,19 @@ void AddVerdict(Page& page, const StudyTable& table) {
   for (const std::string& verdict : TextsIfAny(table.csv, "saturated")) ++verdicts[verdict];
   double errors = 0;
   for (const double count : NumbersIfAny(table.csv, "errors")) errors += count;
-  page.Paragraph(
-      fmt::format("{} points, {} of them with saturated runs.", table.csv.rows(), verdicts["yes"]));
+  page.Paragraph(fmt::format("{} points, {} of them with saturated runs, {} undecided.",
+                             table.csv.rows(), verdicts["yes"], verdicts["undecided"]));
   if (verdicts["yes"] > 0) {
     page.Verdict("unsure",
                  "Hollow points are saturated: the offered rate exceeds the capacity, so their "
                  "latencies grow with the length of the run.");
+  }
+  if (verdicts["undecided"] > 0) {
+    page.Verdict(
+        "unsure",
+        fmt::format("Points with a dot are undecided: {} have runs too short to tell whether "
+                    "they are saturated.",
+                    verdicts["undecided"]));
   }
   if (errors > 0) {
     page.Verdict("bad", fmt::format("{:.0f} runs failed; the column error of results.csv says why.",

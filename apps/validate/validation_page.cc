@@ -22,7 +22,7 @@ constexpr const char* kRaises = "#D55E00";
 constexpr const char* kLowers = "#0072B2";
 
 FigureLine Named(std::string name) {
-  return {.name = std::move(name), .x = {}, .y = {}, .low = {}, .high = {}, .hollow = {}};
+  return {.name = std::move(name), .x = {}, .y = {}, .low = {}, .high = {}, .fills = {}};
 }
 
 Figure StepScatter(const Validation& validation) {

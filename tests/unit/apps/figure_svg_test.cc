@@ -18,7 +18,7 @@ using ::testing::Not;
 
 FigureLine LineOf(std::vector<double> x, std::vector<double> y) {
   return {
-      .name = "a < b", .x = std::move(x), .y = std::move(y), .low = {}, .high = {}, .hollow = {}};
+      .name = "a < b", .x = std::move(x), .y = std::move(y), .low = {}, .high = {}, .fills = {}};
 }
 
 // The frame spans pixels 62 to 626 from left to right, and 304 to 26 from bottom to top: 56.4 and

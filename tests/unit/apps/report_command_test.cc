@@ -237,6 +237,18 @@ TEST_F(ReportCommandTest, AnAxisFarFromZeroDoesNotBeginThere) {
   EXPECT_EQ(wide[0]["layout"]["xaxis"]["rangemode"], "tozero");
 }
 
+TEST_F(ReportCommandTest, UndecidedPointsHaveADotAndAreCounted) {
+  WriteStudy();
+  Write("study/summary.csv",
+        "point,workload.arrivals.rate,n,errors,saturated,p99_ttft_ms\n0,1,3,0,no,5\n"
+        "1,3,3,0,undecided,6\n");
+  const std::string page = PageOf({"study"});
+  EXPECT_EQ(Figures(page)[0]["data"][0]["marker"]["symbol"],
+            json::parse(R"(["circle", "circle-open-dot"])"));
+  EXPECT_THAT(page, HasSubstr("2 points, 0 of them with saturated runs, 1 undecided."));
+  EXPECT_THAT(page, HasSubstr("Points with a dot are undecided: 1 have runs too short to tell"));
+}
+
 TEST_F(ReportCommandTest, AStudySaysHowManyRunsAnIntervalWants) {
   WriteStudy();
   EXPECT_THAT(PageOf({"study"}), Not(HasSubstr("runs)")));
