@@ -95,9 +95,13 @@ constexpr Row kRows[] = {
 constexpr std::string_view kIgnoredValues =
     "--host --port --base-url --url --endpoint --endpoint-type --tokenizer --num-warmups "
     "--ready-check-timeout-sec --served-model-name --percentile-metrics --metric-percentiles "
-    "--result-dir --result-filename --label";
+    "--result-dir --result-filename --label --temperature --top-p --top-k --min-p --ui "
+    "--extra-body "
+    "--artifact-dir --output-file --warmup-request-count --warmup-requests "
+    "--profile-export-file --header";
 constexpr std::string_view kIgnoredFlags =
-    "--ignore-eos --save-result --save-detailed --trust-remote-code --disable-tqdm --streaming";
+    "--ignore-eos --save-result --save-detailed --trust-remote-code --disable-tqdm --streaming "
+    "--append-result --flush-cache --profile --output-details --verbose --use-chat-template";
 
 // Calls `take` with each word.
 template <class Take>
@@ -215,6 +219,10 @@ void AddIgnored(CommandParser command, GivenOptions& asked) {
             name, "TEXT", [note, name](const std::string&) { note(name); }, "")
         .Group(kHidden);
   });
+  command
+      .AddList(
+          "--metadata", "KEY=VALUE", [note](const std::string&) { note("--metadata"); }, "")
+      .Group(kHidden);
   ForEachWord(kIgnoredFlags, [&](const std::string& name) {
     command
         .AddFlag(

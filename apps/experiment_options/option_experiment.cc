@@ -17,6 +17,7 @@
 
 #include "apps/experiment_options/option_names.h"
 #include "apps/experiment_options/option_values.h"
+#include "apps/experiment_options/range_ratio.h"
 #include "apps/experiment_options/start_checks.h"
 #include "config/models/named_model.h"
 #include "config/policy_file.h"
@@ -88,6 +89,10 @@ class FieldWriter {
   }
 
   void RefuseForeign();
+  // Value of --random-range-ratio. REQUIRES: it was given.
+  [[nodiscard]] double RangeShare() const {
+    return values_.NumberIn(*Find(ExperimentOption::kRangeRatio), 0, 1, "a share from 0 to 1");
+  }
   void WriteSystem();
   void WriteSeed();
   void WriteServer();
@@ -127,20 +132,17 @@ class FieldWriter {
 // Options of other programs whose meaning differs from what this program could do with them.
 void FieldWriter::RefuseForeign() {
   if (const GivenOption* const ratio = Find(ExperimentOption::kRangeRatio)) {
-    const double share = values_.NumberIn(*ratio, 0, 1, "a share from 0 to 1");
     const std::int64_t given = values_.Count(ExperimentOption::kInputLen).value_or(kPromptTokens);
-    const auto length = static_cast<double>(given);
-    const auto round = [](double tokens) {
-      return std::max<std::int64_t>(std::llround(tokens), 1);
-    };
-    const std::int64_t low = round(length * (1 - share));
-    const std::int64_t high = round(length * (1 + share));
-    const std::int64_t least = round(length * share);
-    values_.Refuse(
-        ratio->name,
-        fmt::format("vLLM's bench means {0} to {1} tokens, SGLang's {2} to {3}; allowed: "
-                    "--input-range {0},{1} or --input-range {2},{3}",
-                    low, high, least, given));
+    const double share = RangeShare();
+    const auto [low, high] = RatioRange(kVllmServer, share, given);
+    const auto [least, most] = RatioRange(kSglangServer, share, given);
+    if (BenchServer(asked_) == nullptr) {
+      values_.Refuse(
+          ratio->name,
+          fmt::format("vLLM's bench means {0} to {1} tokens, SGLang's {2} to {3}; allowed: "
+                      "--input-range {0},{1} or --input-range {2},{3}, or with --backend",
+                      low, high, least, most));
+    }
   }
   if (const GivenOption* const horizon = Find(ExperimentOption::kHorizon)) {
     values_.Refuse(horizon->name, "counts microseconds; allowed: --duration, in seconds");
@@ -385,15 +387,17 @@ void FieldWriter::WriteLength(const std::string& shape, ExperimentOption length,
     values_.Refuse(given_range->name, fmt::format("the length is fixed; allowed: one of {}, {}",
                                                   given->name, given_range->name));
   }
-  std::int64_t longest = otherwise;
-  if (given_range != nullptr) {
-    const auto [low, high] = values_.Range(*given_range);
+  std::int64_t longest = given != nullptr ? values_.CountOf(*given) : otherwise;
+  const bool has_ratio = Find(ExperimentOption::kRangeRatio) != nullptr;
+  const auto ratio_range = has_ratio ? RatioRange(*BenchServer(asked_), RangeShare(), longest)
+                                     : std::pair(longest, longest);
+  if (given_range != nullptr || ratio_range.first < ratio_range.second) {
+    const auto [low, high] = given_range != nullptr ? values_.Range(*given_range) : ratio_range;
     Set(path + ".kind", "uniform");
     Set(path + ".min", std::to_string(low));
     Set(path + ".max", std::to_string(high));
     longest = high;
   } else {
-    if (given != nullptr) longest = values_.CountOf(*given);
     Set(path + ".kind", "fixed");
     Choose(path + ".value", {std::to_string(longest), given != nullptr ? "" : kNotGiven});
   }

@@ -296,6 +296,25 @@ TEST_F(RunOptionsTest, RunsOfOtherOptionsKeepTheirDirectories) {
   EXPECT_EQ(wrote({"--tp", "2"}), "wrote runs/llama-3.1-8b_h100-sxm_r10-2\n");
 }
 
+TEST_F(RunOptionsTest, ABackendSaysWhatARangeRatioMeans) {
+  const auto resolved = [&](const Words& more) {
+    return Resolved(Together(kLlama, Together({"--rate", "3", "--input-len", "1000"}, more)));
+  };
+  EXPECT_THAT(resolved({"--backend", "vllm", "--random-range-ratio", "0"}),
+              AllOf(HasSubstr("kind: fixed"), HasSubstr("value: 1000  # option")));
+  EXPECT_THAT(resolved({"--backend", "vllm", "--random-range-ratio", "0.2"}),
+              AllOf(HasSubstr("min: 800  # option"), HasSubstr("max: 1200  # option")));
+  EXPECT_THAT(resolved({"--backend", "sglang", "--random-range-ratio", "0.2"}),
+              AllOf(HasSubstr("min: 200  # option"), HasSubstr("max: 1000  # option")));
+}
+
+TEST_F(RunOptionsTest, OptionsOfAClientAloneAreNamedAsIgnored) {
+  EXPECT_THAT(Answer(Together(kLoaded, {"--temperature", "0", "--append-result", "--metadata",
+                                        "a=1", "b=2", "--artifact-dir", "d"})),
+              HasSubstr("\nignored: --temperature, --append-result, --metadata, --artifact-dir (no "
+                        "server is asked)\n"));
+}
+
 // A budget of 1 token would lengthen every prompt a thousandfold.
 TEST_F(RunOptionsTest, WhereNothingWaitsNoSettingIsAdvised) {
   const std::string answer =
@@ -383,7 +402,8 @@ INSTANTIATE_TEST_SUITE_P(
                    "32"},
         BadOptions{"RangeRatio", Together(kLlama, {"--rate", "10", "--random-range-ratio", "0.5"}),
                    "--random-range-ratio: vLLM's bench means 512 to 1536 tokens, SGLang's 512 to "
-                   "1024; allowed: --input-range 512,1536 or --input-range 512,1024"},
+                   "1024; allowed: --input-range 512,1536 or --input-range 512,1024, or "
+                   "with --backend"},
         BadOptions{"AFileToo",
                    {"small.textproto", "--model", "llama-3.1-8b"},
                    "--model: two ways to name an experiment; allowed: the file with --set "
