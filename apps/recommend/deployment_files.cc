@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <string_view>
 
 #include "config/servers/launch_command.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr int kPort = 8000;
 constexpr int kBenchSeconds = 60;  // of sending, at the load
 constexpr double kWidestRange = 0.5;
+constexpr std::size_t kDeploymentsMax = 3;
 
 // The parts of a server's name, as in "vllm-0.33.0".
 std::string_view SystemOf(std::string_view server) { return server.substr(0, server.find('-')); }
@@ -44,17 +46,18 @@ std::string Indented(std::string_view text, int columns) {
 // Makes the files of an answer.
 class DeploymentWriter {
  public:
-  DeploymentWriter(const Recommendation& answer, const RecommendConfig& request)
+  DeploymentWriter(const Recommendation& answer, const RecommendConfig& request, std::size_t index)
       : answer_(answer),
-        first_(answer.configurations.at(0)),
-        choice_(first_.candidate.choice),
+        configuration_(answer.configurations.at(index)),
+        choice_(configuration_.candidate.choice),
         hardware_(request.hardware[choice_.hardware].name) {}
 
   [[nodiscard]] std::vector<DeploymentFile> Files() const {
-    std::vector<DeploymentFile> files = {{"server.sh", Server()},
-                                         {"bench.sh", Bench()},
-                                         {"prediction.textproto", WriteResolved(first_.experiment)},
-                                         {"README.md", Readme()}};
+    std::vector<DeploymentFile> files = {
+        {"server.sh", Server()},
+        {"bench.sh", Bench()},
+        {"prediction.textproto", WriteResolved(configuration_.experiment)},
+        {"README.md", Readme()}};
     if (replicas() > 1 && !splits()) files.push_back({"nginx.conf", Nginx(LocalEngines())});
     if (!splits()) files.push_back({"kubernetes.yaml", Kubernetes()});
     return files;
@@ -72,7 +75,7 @@ class DeploymentWriter {
         "set -eu\n"
         "{} --port \"${{PORT:-{}}}\"\n",
         replicas(), devices() == 1 ? "one device" : fmt::format("{} devices", devices()), hardware_,
-        ExecText(first_.command), kPort);
+        ExecText(configuration_.command), kPort);
   }
 
   // How requests are sent: at a rate, or by users who wait.
@@ -92,7 +95,7 @@ class DeploymentWriter {
   // Value R of --random-range-ratio: lengths are even from (1 - R) to (1 + R) times the mean. At
   // most what the load itself has, and what the server takes.
   [[nodiscard]] double RangeRatio() const {
-    const WorkloadConfig& load = first_.experiment.workload;
+    const WorkloadConfig& load = configuration_.experiment.workload;
     const bool draws_shape = !load.trace && load.preset == WorkloadPreset::kNone;
     const auto width = [&](const IntegerDistribution& lengths) {
       using Kind = IntegerDistribution::Kind;
@@ -102,7 +105,7 @@ class DeploymentWriter {
       return std::min(kWidestRange,
                       double{1} * (lengths.max - lengths.min) / (lengths.max + lengths.min));
     };
-    const double longest = first_.candidate.deployment.context_tokens_max;
+    const double longest = configuration_.candidate.deployment.context_tokens_max;
     const double mean =
         std::round(answer_.mean_prompt_tokens) + std::round(answer_.mean_output_tokens);
     const double ratio = std::min({std::max(width(load.shape.prompt), width(load.shape.output)),
@@ -130,7 +133,7 @@ class DeploymentWriter {
         ratio == 0 ? "Lengths are those of the request."
                    : "Lengths are even about the means of the workload;\n# the comparison "
                      "simulates the lengths and times that were sent.",
-        replicas() > 1 ? kPort + 80 : kPort, QuotedForShell(first_.candidate.checkpoint),
+        replicas() > 1 ? kPort + 80 : kPort, QuotedForShell(configuration_.candidate.checkpoint),
         std::llround(answer_.mean_prompt_tokens), std::llround(answer_.mean_output_tokens),
         ShortestText(ratio), BenchRequests(), LoadArguments(), SystemOf(choice_.server),
         ReleaseOf(choice_.server), hardware_, choice_.layout.parallelism.tensor);
@@ -215,7 +218,7 @@ spec:
 )",
         fmt::arg("port", kPort), fmt::arg("replicas", replicas()),
         fmt::arg("image", fmt::format(fmt::runtime(server.image), ReleaseOf(choice_.server))),
-        fmt::arg("command", ExecText(first_.command)), fmt::arg("listen", server.listen),
+        fmt::arg("command", ExecText(configuration_.command)), fmt::arg("listen", server.listen),
         fmt::arg("devices", devices()));
   }
 
@@ -292,9 +295,9 @@ spec:
     std::string text = fmt::format(
         "# {} on {} x {}, {}\n\n{}\n`bench.sh` then measures what was predicted for {} {}:\n\n"
         "| metric | mean | 95 % interval |\n|---|---|---|\n",
-        first_.candidate.checkpoint, choice_.layout.devices(), hardware_, choice_.server, Start(),
-        RoundedText(answer_.load, 4), answer_.load_unit);
-    for (const auto& [name, interval] : first_.metrics) {
+        configuration_.candidate.checkpoint, choice_.layout.devices(), hardware_, choice_.server,
+        Start(), RoundedText(answer_.load, 4), answer_.load_unit);
+    for (const auto& [name, interval] : configuration_.metrics) {
       if (std::isnan(interval.value)) continue;
       text += fmt::format("| {} | {} | {} to {} |\n", name, RoundedText(interval.value, 4),
                           RoundedText(interval.low, 4), RoundedText(interval.high, 4));
@@ -309,7 +312,7 @@ spec:
   }
 
   const Recommendation& answer_;
-  const RecommendedConfiguration& first_;
+  const RecommendedConfiguration& configuration_;
   const CandidateSettings& choice_;
   const std::string& hardware_;
 };
@@ -317,19 +320,26 @@ spec:
 }  // namespace
 
 std::vector<DeploymentFile> DeploymentFiles(const Recommendation& answer,
-                                            const RecommendConfig& request) {
-  return DeploymentWriter(answer, request).Files();
+                                            const RecommendConfig& request, std::size_t index) {
+  return DeploymentWriter(answer, request, index).Files();
 }
 
 void WriteDeployment(const Recommendation& answer, const RecommendConfig& request,
                      const std::filesystem::path& folder) {
-  MakeOutputFolder(folder);
-  for (const DeploymentFile& file : DeploymentFiles(answer, request)) {
-    WriteFile(folder / file.name, file.text);
-    if (!file.name.ends_with(".sh")) continue;
-    using std::filesystem::perms;
-    std::filesystem::permissions(folder / file.name, perms::owner_exec | perms::group_exec,
-                                 std::filesystem::perm_options::add);
+  std::set<std::string> commands;
+  for (std::size_t i = 0; i < answer.configurations.size(); ++i) {
+    if (commands.size() == kDeploymentsMax) break;
+    if (!commands.insert(answer.configurations[i].command).second) continue;
+    const std::filesystem::path own =
+        commands.size() == 1 ? folder : folder / std::to_string(commands.size());
+    MakeOutputFolder(own);
+    for (const DeploymentFile& file : DeploymentFiles(answer, request, i)) {
+      WriteFile(own / file.name, file.text);
+      if (!file.name.ends_with(".sh")) continue;
+      using std::filesystem::perms;
+      std::filesystem::permissions(own / file.name, perms::owner_exec | perms::group_exec,
+                                   std::filesystem::perm_options::add);
+    }
   }
 }
 

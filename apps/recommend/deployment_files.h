@@ -1,6 +1,7 @@
-// Files that start the first configuration of a recommendation, and check its prediction.
+// Files that start configurations of a recommendation, and check their predictions.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -16,11 +17,13 @@ struct DeploymentFile {
 
 // server.sh, which starts one engine; bench.sh, which measures all with `vllm bench serve` and
 // compares; prediction.textproto; README.md; for several engines nginx.conf; and kubernetes.yaml,
-// unless some engines only prefill. REQUIRES: the answer has a configuration.
+// unless some engines only prefill. `index` is that of the configuration, by rank.
+// REQUIRES: the answer has this configuration.
 std::vector<DeploymentFile> DeploymentFiles(const Recommendation& answer,
-                                            const RecommendConfig& request);
+                                            const RecommendConfig& request, std::size_t index = 0);
 
-// Writes them into the folder, which is made. Throws InputError.
+// Makes the folder and writes the files of the first configuration into it, and those of the next
+// two with other commands into its folders 2 and 3. Throws InputError.
 void WriteDeployment(const Recommendation& answer, const RecommendConfig& request,
                      const std::filesystem::path& folder);
 

@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "apps/recommend/request_options.h"
 #include "core/input_error.h"
 #include "tests/unit/apps/small_requests.h"
+#include "tests/unit/traces/trace_samples.h"
 
 namespace twin::run {
 namespace {
@@ -66,6 +69,19 @@ TEST(DeploymentFilesTest, TheServerTakesTheLongestRequestOfTheBenchmark) {
               number("server.sh", "--max-model-len "))
         << prompt;
   }
+}
+
+TEST(DeploymentFilesTest, TheNextTwoCommandsHaveFoldersOfTheirOwn) {
+  const ScratchDirectory scratch("deployments");
+  const RecommendConfig request = Request(kTiny);
+  WriteDeployment(Answer(request), request, scratch.path() / "d");
+  std::set<std::string> commands;
+  for (const char* const folder : {"d", "d/2", "d/3"}) {
+    commands.insert(ReadText(scratch.File(std::string(folder) + "/server.sh")));
+    EXPECT_TRUE(std::filesystem::exists(scratch.path() / folder / "bench.sh"));
+  }
+  EXPECT_EQ(commands.size(), 3u);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "d/4"));
 }
 
 TEST(DeploymentFilesTest, OneEngineNeedsNoRouter) {
