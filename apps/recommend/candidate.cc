@@ -545,8 +545,7 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request,
       {"replicas", std::int64_t{choice.layout.replicas}}};
   if (const std::optional<FfnPoolSplit>& ffn = choice.layout.ffn) {
     const OfferedHardwareConfig& offer = request.hardware[choice.hardware];
-    parameters.emplace_back("ffn_pool_hardware",
-                            offer.ffn->name.empty() ? offer.name : offer.ffn->name);
+    parameters.emplace_back("ffn_hardware", offer.ffn->name.empty() ? offer.name : offer.ffn->name);
     parameters.emplace_back("attention_groups", std::int64_t{ffn->attention_groups});
     parameters.emplace_back("ffn_devices", std::int64_t{ffn->devices});
     parameters.emplace_back("micro_batches", std::int64_t{ffn->micro_batches});

@@ -61,7 +61,7 @@ TEST_F(RecommendCommandTest, SaysWhyNothingIsLeft) {
   const CommandOutcome outcome = Run({"recommend", "large.textproto"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.out,
-              HasSubstr("rejected (2), such as llama-3-70b on 1 x h100-sxm, vllm-0.33.0"));
+              HasSubstr("rejected (4), such as llama-3-70b on 1 x h100-sxm, vllm-0.33.0"));
   EXPECT_THAT(outcome.err, HasSubstr("no configuration is left"));
 }
 

@@ -219,7 +219,7 @@ TEST(RecommendFfnPoolTest, ParametersNameBothSides) {
                  .ffn = FfnPoolSplit{.attention_groups = 6, .devices = 8, .micro_batches = 3}}};
   const std::vector<Parameter> parameters = ParametersOf(request, choice);
   EXPECT_THAT(parameters, Contains(Parameter("devices", std::int64_t{28})));
-  EXPECT_THAT(parameters, Contains(Parameter("ffn_pool_hardware", std::string("b200"))));
+  EXPECT_THAT(parameters, Contains(Parameter("ffn_hardware", std::string("b200"))));
   EXPECT_THAT(parameters, Contains(Parameter("attention_groups", std::int64_t{6})));
   EXPECT_THAT(parameters, Contains(Parameter("ffn_devices", std::int64_t{8})));
   EXPECT_THAT(parameters, Contains(Parameter("micro_batches", std::int64_t{3})));

@@ -23,7 +23,7 @@ TEST_F(RunCommandTest, LeavesADirectoryWithEveryFile) {
   const CommandOutcome outcome = Run({"run", "small.textproto", "--out", "made/run"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err, "wrote made/run\n");
-  EXPECT_THAT(outcome.out, HasSubstr("mean_ttft_ms"));
+  EXPECT_THAT(outcome.out, HasSubstr("TTFT          ms"));
   EXPECT_THAT(Files("made"), UnorderedElementsAre("run"));
   EXPECT_THAT(Files("made/run"),
               UnorderedElementsAre("config.resolved.textproto", "provenance.json", "summary.json",

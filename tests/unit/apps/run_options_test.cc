@@ -293,7 +293,9 @@ TEST_F(RunOptionsTest, RunsOfOtherOptionsKeepTheirDirectories) {
   EXPECT_EQ(wrote({}), "wrote runs/llama-3.1-8b_h100-sxm_r10\n");
   EXPECT_EQ(wrote({"--tp", "2"}), "wrote runs/llama-3.1-8b_h100-sxm_r10-2\n");
   EXPECT_EQ(wrote({"--replicas", "2"}), "wrote runs/llama-3.1-8b_h100-sxm_r10-3\n");
-  EXPECT_EQ(wrote({"--tp", "2"}), "wrote runs/llama-3.1-8b_h100-sxm_r10-2\n");
+  EXPECT_EQ(wrote({"--tp", "2"}),
+            "runs/llama-3.1-8b_h100-sxm_r10-2: replaces the run that is there\n"
+            "wrote runs/llama-3.1-8b_h100-sxm_r10-2\n");
 }
 
 TEST_F(RunOptionsTest, ABackendSaysWhatARangeRatioMeans) {
