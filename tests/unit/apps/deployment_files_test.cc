@@ -126,6 +126,8 @@ set: "workload.shape.prompt.kind=fixed"
 set: "workload.shape.prompt.value=1024"
 set: "workload.shape.output.kind=fixed"
 set: "workload.shape.output.value=256"
+set: "workload.max_output.kind=fixed"
+set: "workload.max_output.value=256"
 )");
   (void)Request(apps::RequestText(options));
   options.given.server_flags = {{"--max-num-seqs", "8"}};
