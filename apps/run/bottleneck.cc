@@ -24,17 +24,14 @@ constexpr double kSomeWait = 0.5;   // requests that wait, on average
 constexpr double kSpareShare = 0.05;
 constexpr double kMemoryShareMax = 0.95;
 
-void Append(std::optional<ProposedChange> change, std::vector<ProposedChange>& changes) {
-  if (change) changes.push_back(*std::move(change));
-}
-
 // Reads the summary; a value that is not there is NaN, which fails every comparison.
 class BottleneckSearch {
  public:
-  BottleneckSearch(const ExperimentConfig& config, const Summary& summary, bool has_options)
+  BottleneckSearch(const ExperimentConfig& config, const Summary& summary,
+                   const ChangeWriter* write)
       : config_(config),
         summary_(summary),
-        write_(config, has_options),
+        write_(write),
         traits_(TraitsOf(config)),
         replicas_(config.system.replicas) {}
 
@@ -57,23 +54,32 @@ class BottleneckSearch {
     return is_number ? summary_.Number(name) : std::numeric_limits<double>::quiet_NaN();
   }
 
-  void AppendTwiceTheBudget(Changes& changes) const {
+  void Propose(Setting setting, const std::string& value, Changes& changes) const {
+    if (write_ == nullptr) return;
+    if (auto change = write_->Of(setting, value)) changes.push_back(*std::move(change));
+  }
+  void ProposeTwiceTheRanks(Changes& changes) const {
+    if (write_ == nullptr) return;
+    if (auto change = write_->TwiceTheRanks()) changes.push_back(*std::move(change));
+  }
+  void ProposeReplicas(std::int64_t replicas, Changes& changes) const {
+    if (write_ != nullptr) changes.push_back(write_->Replicas(replicas));
+  }
+  void ProposeTwiceTheBudget(Changes& changes) const {
     if (traits_.tokens_per_step_max == 0) return;
-    Append(write_.Of(Setting::kTokenBudget, std::to_string(2 * traits_.tokens_per_step_max)),
-           changes);
+    Propose(Setting::kTokenBudget, std::to_string(2 * traits_.tokens_per_step_max), changes);
   }
-  void AppendTwiceTheSequences(Changes& changes) const {
+  void ProposeTwiceTheSequences(Changes& changes) const {
     if (traits_.sequences_per_step_max == 0) return;
-    Append(write_.Of(Setting::kMaxNumSeqs, std::to_string(2 * traits_.sequences_per_step_max)),
-           changes);
+    Propose(Setting::kMaxNumSeqs, std::to_string(2 * traits_.sequences_per_step_max), changes);
   }
-  void AppendMoreMemory(Changes& changes) const {
+  void ProposeMoreMemory(Changes& changes) const {
     if (const std::optional<double> share = config_.system.memory.utilization) {
       const double more = std::min(*share + kSpareShare, kMemoryShareMax);
-      if (more > *share) Append(write_.Of(Setting::kMemoryShare, RoundedText(more, 3)), changes);
+      if (more > *share) Propose(Setting::kMemoryShare, RoundedText(more, 3), changes);
     }
-    Append(write_.Of(Setting::kKvFormat, "fp8"), changes);
-    Append(write_.TwiceTheRanks(), changes);
+    Propose(Setting::kKvFormat, "fp8", changes);
+    ProposeTwiceTheRanks(changes);
   }
 
   [[nodiscard]] std::optional<Bottleneck> Load() const {
@@ -83,11 +89,11 @@ class BottleneckSearch {
     const double leave = Number("completed_rate");
     if (!(leave > 0)) return std::nullopt;
     Changes changes;
-    AppendTwiceTheBudget(changes);
-    AppendTwiceTheSequences(changes);
-    AppendMoreMemory(changes);
+    ProposeTwiceTheBudget(changes);
+    ProposeTwiceTheSequences(changes);
+    ProposeMoreMemory(changes);
     const double replicas = std::max(std::ceil(come / leave * replicas_), replicas_ + 1.0);
-    changes.push_back(write_.Replicas(static_cast<std::int64_t>(replicas)));
+    ProposeReplicas(static_cast<std::int64_t>(replicas), changes);
     return Bottleneck{.text = fmt::format("load. {}/s come, {}/s leave", RoundedText(come, 3),
                                           RoundedText(leave, 3)),
                       .metric = "p99_ttft_ms",
@@ -99,8 +105,8 @@ class BottleneckSearch {
     const double share = lost / Number("requests");
     if (!(share > kLostShare)) return std::nullopt;
     Changes changes;
-    AppendMoreMemory(changes);
-    changes.push_back(write_.Replicas(replicas_ + 1));
+    ProposeMoreMemory(changes);
+    ProposeReplicas(replicas_ + 1, changes);
     return Bottleneck{
         .text = fmt::format("requests without an answer, {:.3g} % of them: latencies are of those "
                             "that were served",
@@ -115,8 +121,8 @@ class BottleneckSearch {
     const bool is_full = most >= kFullCache && Number("mean_waiting") > kSomeWait;
     if (!is_full && !(preemptions > 0)) return std::nullopt;
     Changes changes;
-    AppendMoreMemory(changes);
-    changes.push_back(write_.Replicas(replicas_ + 1));
+    ProposeMoreMemory(changes);
+    ProposeReplicas(replicas_ + 1, changes);
     return Bottleneck{.text = fmt::format("KV cache. It is {:.3g} % full at most, with {:.0f} "
                                           "preemptions",
                                           100 * most, preemptions),
@@ -130,8 +136,8 @@ class BottleneckSearch {
     if (limit == 0 || !(running >= kFullSteps * limit)) return std::nullopt;
     if (!(Number("mean_waiting") > kSomeWait)) return std::nullopt;
     Changes changes;
-    AppendTwiceTheSequences(changes);
-    changes.push_back(write_.Replicas(replicas_ + 1));
+    ProposeTwiceTheSequences(changes);
+    ProposeReplicas(replicas_ + 1, changes);
     return Bottleneck{.text = fmt::format("sequences. {} run on average, of {:.0f} at most",
                                           RoundedText(running, 3), limit),
                       .metric = "mean_ttft_ms",
@@ -144,9 +150,9 @@ class BottleneckSearch {
     const std::int32_t budget = traits_.tokens_per_step_max;
     if (budget == 0 || !(tokens >= kFullSteps * budget) || !(waiting > 1)) return std::nullopt;
     Changes changes;
-    AppendTwiceTheBudget(changes);
-    Append(write_.TwiceTheRanks(), changes);
-    changes.push_back(write_.Replicas(replicas_ + 1));
+    ProposeTwiceTheBudget(changes);
+    ProposeTwiceTheRanks(changes);
+    ProposeReplicas(replicas_ + 1, changes);
     return Bottleneck{
         .text = fmt::format("prompts. Steps hold {:.0f} of {} tokens on average, and {} requests "
                             "wait",
@@ -158,11 +164,12 @@ class BottleneckSearch {
   [[nodiscard]] std::optional<Bottleneck> Gaps() const {
     const double ratio = Number("p99_itl_ms") / Number("p50_itl_ms");
     if (!(ratio > kLongGap) || traits_.tokens_per_step_max == 0) return std::nullopt;
+    if (write_ == nullptr) return std::nullopt;  // nothing could show it
     Changes changes;
     for (const int part : {2, 4, 8}) {
       const int budget = traits_.tokens_per_step_max / part;
       if (budget >= std::max(traits_.sequences_per_step_max, 1)) {
-        Append(write_.Of(Setting::kTokenBudget, std::to_string(budget)), changes);
+        Propose(Setting::kTokenBudget, std::to_string(budget), changes);
       }
     }
     return Bottleneck{.text = fmt::format("prompts between decodes. The p99 of ITL is {} times its "
@@ -175,7 +182,7 @@ class BottleneckSearch {
 
   const ExperimentConfig& config_;
   const Summary& summary_;
-  ChangeWriter write_;
+  const ChangeWriter* write_;  // null: nothing is proposed
   PolicyTraits traits_;
   std::int32_t replicas_;
 };
@@ -202,8 +209,8 @@ std::optional<LoadField> LoadFieldOf(const WorkloadConfig& workload) {
 }  // namespace
 
 std::vector<Bottleneck> BottlenecksOf(const ExperimentConfig& config, const Summary& summary,
-                                      bool has_options) {
-  return BottleneckSearch(config, summary, has_options).Find();
+                                      const ChangeWriter* write) {
+  return BottleneckSearch(config, summary, write).Find();
 }
 
 ProposedChange TwiceTheLoad(const ExperimentConfig& config, bool has_options) {

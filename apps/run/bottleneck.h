@@ -20,10 +20,10 @@ struct Bottleneck {
 
 // The bottlenecks that the summary shows, the decisive one first: more load than the system serves,
 // lost requests, a full KV cache, the limit of sequences, the token budget, prompts between
-// decodes. Empty: nothing waits. `has_options`: the experiment comes from options, so that changes
-// are options, too; otherwise they are --set PATH=VALUE.
+// decodes. Empty: nothing waits. `write` writes the changes; null: none are wanted, which leaves
+// out bottlenecks that are not certain.
 std::vector<Bottleneck> BottlenecksOf(const ExperimentConfig& config, const Summary& summary,
-                                      bool has_options);
+                                      const ChangeWriter* write);
 
 // Twice the load, to find out how much more fits; no fields for a load that cannot be doubled.
 ProposedChange TwiceTheLoad(const ExperimentConfig& config, bool has_options);

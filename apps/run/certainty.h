@@ -28,7 +28,8 @@ inline constexpr std::int64_t kStepsOfRepeatedRun = 50'000;
 [[nodiscard]] bool IsShortEnoughToRepeat(const Summary& summary);
 
 // `summary` is that of the run. Repeats the run `draws` times on all cores (0: not at all) if it is
-// simulated and short enough, which takes about a second for 20; `control` may end this early.
+// simulated and short enough, which takes about a second for 20; `control` may end this early. With
+// draws, the text also names the nearest recorded run.
 // REQUIRES: draws is 0 or at least run::kDrawsMin.
 Certainty CertaintyOf(const ExperimentConfig& config, const Summary& summary, int draws,
                       run::RunControl& control);

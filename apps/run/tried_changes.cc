@@ -165,8 +165,9 @@ Advice NothingWaits(const AdvisedRun& run, run::RunControl& control) {
   advice.bottleneck =
       fmt::format("none at this load. Decodes read the weights for {} requests a step",
                   RoundedText(Value(run.summary, "mean_batch_sequences"), 2));
+  if (!CanTry(run, control)) return advice;
   const ProposedChange more = TwiceTheLoad(run.config, run.has_options);
-  if (more.fields.empty() || !CanTry(run, control)) return advice;
+  if (more.fields.empty()) return advice;
   const std::vector<Trial> trials = Try(run, {more}, control);
   if (!trials.front().summary) return advice;
   const Summary& after = *trials.front().summary;
@@ -183,11 +184,12 @@ Advice NothingWaits(const AdvisedRun& run, run::RunControl& control) {
 }  // namespace
 
 Advice AdviceOn(const AdvisedRun& run, run::RunControl& control) {
-  for (const Bottleneck& bottleneck : BottlenecksOf(run.config, run.summary, run.has_options)) {
-    if (!CanTry(run, control)) {
-      if (bottleneck.is_certain) return {bottleneck.text, {}};
-      continue;
-    }
+  if (!CanTry(run, control)) {
+    const std::vector<Bottleneck> certain = BottlenecksOf(run.config, run.summary, nullptr);
+    return certain.empty() ? NothingWaits(run, control) : Advice{certain.front().text, {}};
+  }
+  const ChangeWriter write(run.config, run.has_options);
+  for (const Bottleneck& bottleneck : BottlenecksOf(run.config, run.summary, &write)) {
     const std::vector<Trial> trials = Try(run, bottleneck.changes, control);
     std::vector<std::string> lines = LinesOf(run, bottleneck, trials);
     if (lines.empty() && !bottleneck.is_certain) continue;

@@ -329,7 +329,7 @@ TEST_F(RunOptionsTest, WhereNothingWaitsNoSettingIsAdvised) {
 
 TEST_F(RunOptionsTest, AFileIsRepeatedWhereItsUserAsksForIt) {
   const CommandOutcome once = Run({"run", "small.textproto"});
-  EXPECT_THAT(once.out, AllOf(StartsWith("Certainty: no intervals: --draws 20 makes them; "),
+  EXPECT_THAT(once.out, AllOf(StartsWith("Certainty: no intervals: --draws 20 makes them\n"),
                               HasSubstr("\nTTFT          ms"), Not(HasSubstr("\nTried: "))));
   const CommandOutcome repeated = Run({"run", "small.textproto", "--draws", "20"});
   EXPECT_THAT(repeated.out, AllOf(HasSubstr("(20 draws)"), HasSubstr("\nBottleneck: ")));
