@@ -72,10 +72,9 @@ Certainty CertaintyOf(const ExperimentConfig& config, const Summary& summary, in
   if (draws > 0 && can_draw && !control.StopRequested()) {
     certainty.draws = Draw(config, draws, control);
   }
-  certainty.text = fmt::format(
-      "Certainty: {}; {}",
-      certainty.draws ? IntervalText(*certainty.draws) : WhyNoDraws(config, summary, draws),
-      RecordedText(config.system));
+  certainty.text = "Certainty: " + (certainty.draws ? IntervalText(*certainty.draws)
+                                                    : WhyNoDraws(config, summary, draws));
+  if (draws > 0) certainty.text += "; " + RecordedText(config.system);
   return certainty;
 }
 
