@@ -45,10 +45,12 @@ std::string InParentheses(const std::string& text) {
   return text.empty() ? "" : fmt::format(" ({})", text);
 }
 
+constexpr std::string_view kDrawn = "drawn";  // lengths that no word describes
+
 std::string LengthText(const IntegerDistribution& lengths) {
   using Kind = IntegerDistribution::Kind;
   if (lengths.kind == Kind::kUniform) return fmt::format("{}-{}", lengths.min, lengths.max);
-  return lengths.kind == Kind::kFixed ? std::to_string(lengths.value) : std::string("drawn");
+  return lengths.kind == Kind::kFixed ? std::to_string(lengths.value) : std::string(kDrawn);
 }
 
 // "1024 + 128 tokens", "trace azure.csv".
@@ -56,12 +58,21 @@ std::string RequestsText(const WorkloadConfig& workload) {
   if (workload.trace) {
     return "trace " + std::filesystem::path(workload.trace->path).filename().string();
   }
+  if (workload.servegen) return "clients of ServeGen";
+  if (!workload.classes.empty()) {
+    std::vector<std::string_view> names;
+    for (const WorkloadClass& one : workload.classes) names.push_back(one.name);
+    return fmt::format("requests of {}", fmt::join(names, " and "));
+  }
   if (workload.preset == WorkloadPreset::kConversation) return "lengths of conversations";
   if (workload.preset == WorkloadPreset::kCode) return "lengths of code completions";
   const SharedPrefixConfig& prefix = workload.shape.shared_prefix;
+  const std::string prompt = LengthText(workload.shape.prompt);
+  const std::string output = LengthText(workload.shape.output);
+  if (prompt == kDrawn && output == kDrawn) return "drawn lengths";
   return fmt::format("{}{} + {} tokens",
-                     prefix.prompts > 0 ? fmt::format("{} shared + ", prefix.tokens) : "",
-                     LengthText(workload.shape.prompt), LengthText(workload.shape.output));
+                     prefix.prompts > 0 ? fmt::format("{} shared + ", prefix.tokens) : "", prompt,
+                     output);
 }
 
 std::string ArrivalText(const ArrivalConfig& arrivals) {
@@ -69,7 +80,7 @@ std::string ArrivalText(const ArrivalConfig& arrivals) {
   const std::string rate = ShortestText(arrivals.rate);
   switch (arrivals.kind) {
     case Kind::kNone:
-      return "at its times";
+      return "at their own times";
     case Kind::kPoisson:
       return fmt::format("Poisson {}/s", rate);
     case Kind::kGamma:
