@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "apps/experiment_options/option_experiment.h"
+#include "config/servers/servers.h"
 #include "core/input_error.h"
 
 namespace twin::apps {
@@ -80,17 +81,21 @@ std::string BoundLines(const RequestOptions& request, const std::vector<std::str
   return lines;
 }
 
-std::string SettingLines(const RequestOptions& request, const std::vector<std::string>& changes) {
-  std::string settings;
-  if (!NamedServer(request.given).value.empty()) {
-    settings += fmt::format(" server: {}", Quoted(ValueOf(changes, "system.server").value()));
-  }
+// One server, and the settings that matter most, so that the answer takes about a minute. A request
+// file leaves all others open.
+std::string SettingLines(const std::vector<std::string>& changes) {
+  std::string settings = fmt::format(
+      " server: {} token_budget: [2048, 8192] max_num_seqs: [256, 1024]"
+      " gpu_memory_utilization: 0.9",
+      Quoted(ValueOf(changes, "system.server").value()));
   for (const std::string_view field : {"tensor_parallel", "pipeline_parallel", "replicas"}) {
     if (const auto value = ValueOf(changes, fmt::format("system.{}", field))) {
       settings += fmt::format(" {}: {}", field, *value);
+    } else if (field == "pipeline_parallel") {
+      settings += " pipeline_parallel: 1";
     }
   }
-  return settings.empty() ? "" : fmt::format("settings {{{} }}\n", settings);
+  return fmt::format("settings {{{} }}\n", settings);
 }
 
 }  // namespace
@@ -129,7 +134,7 @@ std::string RequestText(const RequestOptions& request) {
       Quoted(ValueOf(made.changes, "system.hardware").value()), request.devices);
   text += BoundLines(request, made.changes);
   if (!request.objective.empty()) text += fmt::format("objective: {}\n", request.objective);
-  text += SettingLines(request, made.changes);
+  text += SettingLines(made.changes);
   text += fmt::format("requests: {}\nreplications: {}\n", requests, kReplications);
   if (const auto seed = ValueOf(made.changes, "seed")) text += fmt::format("seed: {}\n", *seed);
   return text + LoadLines(made.changes);

@@ -23,8 +23,9 @@ void AddRequestOptions(CommandParser command, const std::vector<std::string>& li
 // Whether any of them was given.
 bool HasRequest(const RequestOptions& request);
 
-// The text of the request file that the options describe. Settings that no option names are open.
-// Throws InputError (usage) with the option, what is wrong, what is allowed.
+// The text of the request file that the options describe. It asks for one server, one stage, and
+// few values of the limits of a step. Throws InputError (usage) with the option, what is wrong,
+// what is allowed.
 std::string RequestText(const RequestOptions& request);
 
 }  // namespace twin::apps

@@ -109,14 +109,19 @@ TEST(RequestTextTest, OptionsAreTheRequestOfAFile) {
   options.devices = 8;
   options.until = "p99_ttft_ms<=500";
   options.objective = "fleet";
-  EXPECT_EQ(apps::RequestText(options),
-            R"(schema_version: 1
+  EXPECT_EQ(
+      apps::RequestText(options),
+      R"(schema_version: 1
 model { name: "llama-3.1-8b" checkpoint: "meta-llama/Llama-3.1-8B" }
 hardware { name: "h100-sxm" devices: 8 }
 workload {}
 slo { ttft_s: 0.5 }
 until: "p99_ttft_ms<=500"
 objective: fleet
+)"
+      "settings { server: \"vllm-0.33.0\" token_budget: [2048, 8192] max_num_seqs: [256, 1024] "
+      "gpu_memory_utilization: 0.9 pipeline_parallel: 1 }"
+      R"(
 requests: 1000
 replications: 3
 seed: 1
