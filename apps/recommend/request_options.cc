@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "apps/experiment_options/option_experiment.h"
 #include "config/servers/servers.h"
@@ -81,13 +82,18 @@ std::string BoundLines(const RequestOptions& request, const std::vector<std::str
   return lines;
 }
 
-// One server, and the settings that matter most, so that the answer takes about a minute. A request
+// One server, and the settings that matter most, so that the answer takes seconds. A request
 // file leaves all others open.
 std::string SettingLines(const std::vector<std::string>& changes) {
-  std::string settings = fmt::format(
-      " server: {} token_budget: [2048, 8192] max_num_seqs: [256, 1024]"
-      " gpu_memory_utilization: 0.9",
-      Quoted(ValueOf(changes, "system.server").value()));
+  const std::string named = ValueOf(changes, "system.server").value();
+  const std::string_view server = FindServer(named).value().preset->name;
+  std::string settings = fmt::format(" server: {}", Quoted(server));
+  for (const auto& [setting, values] :
+       {std::pair(Setting::kTokenBudget, "[2048, 8192]"),
+        std::pair(Setting::kMaxNumSeqs, "[256, 1024]"), std::pair(Setting::kMemoryShare, "0.9")}) {
+    if (FieldOfServer(server, setting).empty()) continue;  // TGI 3 has no limit of sequences
+    settings += fmt::format(" {}: {}", SettingWord(setting), values);
+  }
   for (const std::string_view field : {"tensor_parallel", "pipeline_parallel", "replicas"}) {
     if (const auto value = ValueOf(changes, fmt::format("system.{}", field))) {
       settings += fmt::format(" {}: {}", field, *value);
