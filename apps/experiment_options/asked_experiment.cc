@@ -20,8 +20,8 @@ namespace {
 // The options of an experiment take six million instructions to declare, a quarter of a short run:
 // a command line with the most common other options alone does without them.
 bool MayNameOptions(const std::vector<std::string>& line) {
-  constexpr std::array<std::string_view, 5> kOthers = {"--set", "--unset", "--out", "--format",
-                                                       "--jobs"};
+  constexpr std::array<std::string_view, 6> kOthers = {"--set",    "--unset", "--out",
+                                                       "--format", "--jobs",  "--draws"};
   return std::ranges::any_of(line, [&](const std::string& word) {
     const std::string_view name = std::string_view(word).substr(0, word.find('='));
     return name.starts_with('-') && std::ranges::find(kOthers, name) == kOthers.end();

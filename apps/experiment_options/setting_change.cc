@@ -3,6 +3,16 @@
 #include <fmt/format.h>
 
 namespace twin::apps {
+namespace {
+
+// As an option, or without one as --set.
+ProposedChange ChangeOf(const std::string& option, const std::string& path,
+                        const std::string& value) {
+  const std::string field = fmt::format("{}={}", path, value);
+  return {option.empty() ? "--set " + field : fmt::format("{} {}", option, value), {field}};
+}
+
+}  // namespace
 
 ChangeWriter::ChangeWriter(const ExperimentConfig& config, bool has_options)
     : config_(config), policy_(TraitsOf(config).name), has_options_(has_options) {
@@ -11,8 +21,7 @@ ChangeWriter::ChangeWriter(const ExperimentConfig& config, bool has_options)
 
 ProposedChange ChangeWriter::Of(const std::string& option, const std::string& path,
                                 const std::string& value) const {
-  const std::string field = fmt::format("{}={}", path, value);
-  return {has_options_ ? fmt::format("{} {}", option, value) : "--set " + field, {field}};
+  return ChangeOf(has_options_ ? option : "", path, value);
 }
 
 std::optional<ProposedChange> ChangeWriter::Of(Setting setting, const std::string& value) const {
@@ -22,9 +31,7 @@ std::optional<ProposedChange> ChangeWriter::Of(Setting setting, const std::strin
   const std::string path = by_server.empty() ? FieldOfPolicy(policy_, setting) : by_server;
   if (path.empty()) return std::nullopt;
   const bool is_option = has_options_ && !by_server.empty() && row->flag.starts_with("--");
-  const std::string field = fmt::format("{}={}", path, value);
-  return ProposedChange{is_option ? fmt::format("{} {}", row->flag, value) : "--set " + field,
-                        {field}};
+  return ChangeOf(is_option ? row->flag : "", path, value);
 }
 
 ProposedChange ChangeWriter::Replicas(std::int64_t replicas) const {

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <variant>
 
+#include "apps/run/summary_number.h"
 #include "core/number_text.h"
 
 namespace twin::apps {
@@ -48,11 +47,7 @@ class BottleneckSearch {
  private:
   using Changes = std::vector<ProposedChange>;
 
-  [[nodiscard]] double Number(std::string_view name) const {
-    const SummaryValue* const value = summary_.Find(name);
-    const bool is_number = value != nullptr && !std::holds_alternative<std::string>(*value);
-    return is_number ? summary_.Number(name) : std::numeric_limits<double>::quiet_NaN();
-  }
+  [[nodiscard]] double Number(std::string_view name) const { return NumberIn(summary_, name); }
 
   void Propose(Setting setting, const std::string& value, Changes& changes) const {
     if (write_ == nullptr) return;

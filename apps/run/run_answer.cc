@@ -6,24 +6,18 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <ostream>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "apps/experiment_options/option_names.h"
+#include "apps/run/summary_number.h"
 #include "core/number_text.h"
 #include "run/record/loss_warning.h"
 
 namespace twin::apps {
 namespace {
-
-double NumberIn(const Summary& summary, std::string_view name) {
-  const SummaryValue* const value = summary.Find(name);
-  const bool is_number = value != nullptr && !std::holds_alternative<std::string>(*value);
-  return is_number ? summary.Number(name) : std::numeric_limits<double>::quiet_NaN();
-}
 
 // Counts as they are.
 std::string ValueText(const Summary& summary, std::string_view name) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "apps/run/certainty.h"
+#include "apps/run/summary_number.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "run/many/parallel_runs.h"
@@ -60,13 +61,9 @@ std::string TitleOf(std::string_view metric) {
 
 std::string UnitOf(std::string_view metric) { return metric.ends_with("_ms") ? " ms" : ""; }
 
-double Value(const Summary& summary, std::string_view metric) {
-  return summary.Find(metric) == nullptr ? std::nan("") : summary.Number(metric);
-}
-
 // Growth of a metric as a share of its first value; NaN if one is undefined.
 double Growth(const Summary& before, const Summary& after, std::string_view metric) {
-  return Value(after, metric) / Value(before, metric) - 1;
+  return NumberIn(after, metric) / NumberIn(before, metric) - 1;
 }
 
 double Gain(const Summary& before, const Summary& after, std::string_view metric) {
@@ -76,7 +73,7 @@ double Gain(const Summary& before, const Summary& after, std::string_view metric
 
 bool Helps(const Summary& before, const Summary& after, std::string_view metric) {
   if (!(Gain(before, after, metric) >= kHelps)) return false;
-  if (Value(after, "completed") < Value(before, "completed")) return false;
+  if (NumberIn(after, "completed") < NumberIn(before, "completed")) return false;
   // More answers have other latencies.
   if (metric == "completed") return true;
   return std::ranges::none_of(
@@ -84,8 +81,8 @@ bool Helps(const Summary& before, const Summary& after, std::string_view metric)
 }
 
 std::string ChangeText(const Summary& before, const Summary& after, std::string_view metric) {
-  return fmt::format("{} {} to {}{}", TitleOf(metric), TableNumber(Value(before, metric)),
-                     TableNumber(Value(after, metric)), UnitOf(metric));
+  return fmt::format("{} {} to {}{}", TitleOf(metric), TableNumber(NumberIn(before, metric)),
+                     TableNumber(NumberIn(after, metric)), UnitOf(metric));
 }
 
 // The metric that was meant, and other latencies that moved.
@@ -164,7 +161,7 @@ Advice NothingWaits(const AdvisedRun& run, run::RunControl& control) {
   Advice advice;
   advice.bottleneck =
       fmt::format("none at this load. Decodes read the weights for {} requests a step",
-                  RoundedText(Value(run.summary, "mean_batch_sequences"), 2));
+                  RoundedText(NumberIn(run.summary, "mean_batch_sequences"), 2));
   if (!CanTry(run, control)) return advice;
   const ProposedChange more = TwiceTheLoad(run.config, run.has_options);
   if (more.fields.empty()) return advice;

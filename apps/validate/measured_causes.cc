@@ -115,7 +115,8 @@ class Search {
         costs_(costs),
         control_(control),
         config_(question.deployment.config),
-        write_(config_, question.has_options) {}
+        write_(config_, question.has_options),
+        most_(MostAtOnceOf(question.measured)) {}
 
   CauseSearch Run() {
     CauseSearch search;
@@ -166,6 +167,7 @@ class Search {
   run::RunControl& control_;
   const ExperimentConfig& config_;
   ChangeWriter write_;
+  MostAtOnce most_;  // of the measured run
   double own_distance_ = 0;
   std::vector<Candidate> candidates_;
   std::size_t count_ = 0;
@@ -190,8 +192,7 @@ void Search::AddNumber(SettingKind kind, double value, std::vector<Candidate>& t
   const std::string whole = std::to_string(std::llround(value));
   std::optional<ProposedChange> change;
   // As many generated at once, so that the limit was not lower.
-  const bool is_possible =
-      value >= static_cast<double>(MostAtOnceOf(question_.measured).generating);
+  const bool is_possible = value >= static_cast<double>(most_.generating);
   if (kind == SettingKind::kSequences && is_possible) {
     change = write_.Of(Setting::kMaxNumSeqs, whole);
   }
@@ -207,14 +208,13 @@ void Search::AddNumber(SettingKind kind, double value, std::vector<Candidate>& t
 
 void Search::AddCandidates() {
   const PolicyTraits& traits = question_.deployment.traits;
-  const MostAtOnce most = MostAtOnceOf(question_.measured);
-  const auto generating = static_cast<double>(most.generating);
+  const auto generating = static_cast<double>(most_.generating);
   for (double sequences = 4; sequences <= 512; sequences *= 2) {
     if (sequences != traits.sequences_per_step_max && sequences != generating) {
       AddNumber(SettingKind::kSequences, sequences, candidates_);
     }
   }
-  if (most.generating > 0 && generating != traits.sequences_per_step_max) {
+  if (most_.generating > 0 && generating != traits.sequences_per_step_max) {
     AddNumber(SettingKind::kSequences, generating, candidates_);
   }
   for (double tokens = 512; tokens <= 16384; tokens *= 2) {
@@ -381,13 +381,12 @@ void Search::Choose(std::vector<Tried>& tried, CauseSearch& search) const {
 }
 
 std::string Search::MeasuredFact() const {
-  const MostAtOnce measured = MostAtOnceOf(question_.measured);
   const MostAtOnce simulated = MostAtOnceOf(question_.simulated.requests);
-  const auto generating = static_cast<double>(measured.generating);
-  const bool held = generating > 0 && static_cast<double>(measured.sent) > kHeldBack * generating;
+  const auto generating = static_cast<double>(most_.generating);
+  const bool held = generating > 0 && static_cast<double>(most_.sent) > kHeldBack * generating;
   if (!held || static_cast<double>(simulated.generating) <= kHeldBack * generating) return "";
   return fmt::format("never more than {} requests generated at once though {} were sent",
-                     measured.generating, measured.sent);
+                     most_.generating, most_.sent);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ struct Flag {
   std::string value;
 };
 
-// What an experiment sets with some flags, and the flags that it leaves out.
+// Fields that an experiment sets with some flags, and the flags that it leaves out.
 struct Answer {
   Lines changes;
   std::set<std::string> ignored;
