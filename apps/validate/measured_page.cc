@@ -53,8 +53,7 @@ void AddPairs(run::Page& page, const DrawnLatency& latency, const std::vector<do
   run::Figure figure(fmt::format("Predicted against measured: {}", latency.title),
                      {fmt::format("measured {}", axis), true, false, ""},
                      {fmt::format("simulated {}", axis), true, false, ""});
-  run::FigureLine points{
-      .name = "a request", .x = {}, .y = {}, .low = {}, .high = {}, .fills = {}};
+  run::FigureLine points{.name = "a request", .x = {}, .y = {}, .low = {}, .high = {}, .fills = {}};
   for (std::size_t i = 0; i < measured.size(); ++i) {
     if (!(measured[i] > 0 && simulated[i] > 0)) continue;
     points.x.push_back(measured[i]);
