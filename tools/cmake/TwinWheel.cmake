@@ -1,9 +1,11 @@
 # What tools/wheel needs beside the Python package as pip builds it.
 
-# twin_link_for_wheel(TARGET): binds two functions to their first versions (older_symbols.cc).
+# twin_link_for_wheel(TARGET): binds two functions to their first versions (older_symbols.cc), and
+# leaves out functions that nothing calls.
 function(twin_link_for_wheel target)
   target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tools/cmake/older_symbols.cc")
   target_link_options(${target} PRIVATE
+    -Wl,--gc-sections
     -Wl,--wrap=hypot
     -Wl,--wrap=_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE)
 endfunction()
