@@ -238,6 +238,7 @@ void SetServerSettings(const ServingRow& row, const Server& engine, std::string_
         unused.insert(said.where);
         break;
       case SettingMeaning::Kind::kNothing:
+      case SettingMeaning::Kind::kNoEffect:
         break;
       case SettingMeaning::Kind::kSet:
         if (known == Setting::kSpeculation) {

@@ -110,7 +110,10 @@ void TakeSetting(const BenchmarkRun& run, const ServerFact& fact, const ListedSe
     return other && other->row == setting->row;
   });
   const SettingMeaning meaning = MeaningOf(*setting, server.preset->policy, fact.value);
-  if (given || meaning.kind == SettingMeaning::Kind::kNothing) return;
+  if (given || meaning.kind == SettingMeaning::Kind::kNothing ||
+      meaning.kind == SettingMeaning::Kind::kNoEffect) {
+    return;
+  }
   // Drafts change the times that are compared, and the report says so.
   const bool drafts = setting->row->setting == Setting::kSpeculation;
   const bool is_wrong = meaning.kind == SettingMeaning::Kind::kWrong;
@@ -204,6 +207,9 @@ ExperimentTemplate ReadBase(const SystemQuestion& asked, const BenchmarkRun& run
   TakeSettings(run, options, facts, ignored);
   options.given[ExperimentOption::kRate] = {"--rate", "inf"};  // any load: another one replaces it
   OptionExperiment made = ExperimentOf(options, kCommand);
+  for (const auto& list : {options.not_simulated, made.not_simulated}) {
+    for (const std::string& option : list) ignored.others.push_back({option, "an option"});
+  }
   ReadOptions(made, asked.changes, options, kCommand);  // refuses a system that cannot start
   return TemplateOf(made, {}, kCommand);
 }

@@ -22,7 +22,8 @@ in a file that `validate --measured` reads. Capitals, dashes and underscores of 
 - **Simulated**: it sets a field of the experiment. `policy.*` is the policy of the release; with a
   policy that lacks the field, the setting is not simulated.
 - **Refused**: it makes another deployment. With the values that are named it changes nothing.
-- **Not simulated**: the answer names it.
+- **Not simulated**: it may change times, memory or decisions, and the answer names it.
+- **Without effect**: it changes neither times nor decisions for requests of text.
 
 `none`, `null` and `auto` leave a simulated setting to its server, where the setting has no word of
 that name; ranks, copies, drafts and the model have no `auto`. Whole numbers may end in k, m or g
@@ -56,6 +57,7 @@ std::string SettingsText(const Server& server) {
   std::string refused =
       "\n| setting | what it makes | values that change nothing |\n|---|---|---|\n";
   std::vector<std::string> ignored;
+  std::vector<std::string> no_effect;
   for (const ServerSetting& setting : SettingsOf(server.family)) {
     if (setting.effect == SettingEffect::kField) {
       simulated += fmt::format("| {} | `{}` | {} |\n", NamesText(setting), setting.field,
@@ -64,11 +66,13 @@ std::string SettingsText(const Server& server) {
       refused +=
           fmt::format("| {} | {} | {} |\n", NamesText(setting), setting.why, WordsText(setting));
     } else {
-      ignored.push_back(fmt::format("`{}`", setting.flag));
+      (setting.effect == SettingEffect::kIgnored ? ignored : no_effect)
+          .push_back(fmt::format("`{}`", setting.flag));
     }
   }
-  return fmt::format("\n## {0}\n\nSimulated:\n{1}\nRefused:\n{2}\nNot simulated: {3}.\n",
-                     server.title, simulated, refused, fmt::join(ignored, ", "));
+  return fmt::format(
+      "\n## {}\n\nSimulated:\n{}\nRefused:\n{}\nNot simulated: {}.\n\nWithout effect: {}.\n",
+      server.title, simulated, refused, fmt::join(ignored, ", "), fmt::join(no_effect, ", "));
 }
 
 }  // namespace

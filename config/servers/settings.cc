@@ -38,6 +38,7 @@ constexpr Word<Setting> kSettings[] = {{"", Setting::kOther},
                                        {"pipeline_parallel", Setting::kPipelineParallel},
                                        {"replicas", Setting::kReplicas},
                                        {"expert_ranks", Setting::kExpertRanks},
+                                       {"attention_ranks", Setting::kAttentionRanks},
                                        {"weight_format", Setting::kWeightFormat},
                                        {"kv_format", Setting::kKvFormat},
                                        {"gpu_memory_utilization", Setting::kMemoryShare},
@@ -51,7 +52,8 @@ constexpr Word<Setting> kSettings[] = {{"", Setting::kOther},
                                        {"schedule_policy", Setting::kSchedulePolicy},
                                        {"context_chunking_policy", Setting::kContextChunking},
                                        {"prefix_caching", Setting::kPrefixCaching},
-                                       {"speculation", Setting::kSpeculation}};
+                                       {"speculation", Setting::kSpeculation},
+                                       {"positions", Setting::kPositions}};
 
 constexpr Word<SettingValue> kValues[] = {
     {"switch", SettingValue::kSwitch}, {"count", SettingValue::kCount},
@@ -76,14 +78,18 @@ void ForEachPart(std::string_view list, Take take) {
   }
 }
 
+SettingEffect EffectOf(std::string_view cell) {
+  if (cell == "refused") return SettingEffect::kRefused;
+  if (cell == "ignored") return SettingEffect::kIgnored;
+  return cell == "no_effect" ? SettingEffect::kNoEffect : SettingEffect::kField;
+}
+
 ServerSetting SettingOf(const std::vector<std::string_view>& cells) {
   CHECK(cells.size() == 7);
   ServerSetting setting{.flag = std::string(cells[0]),
                         .names = {},
                         .value = WordOf(kValues, cells[2]),
-                        .effect = cells[3] == "refused"   ? SettingEffect::kRefused
-                                  : cells[3] == "ignored" ? SettingEffect::kIgnored
-                                                          : SettingEffect::kField,
+                        .effect = EffectOf(cells[3]),
                         .field = {},
                         .words = {},
                         .setting = WordOf(kSettings, cells[5]),
@@ -346,6 +352,7 @@ std::string FieldOf(const ServerSetting& setting, std::string_view policy) {
 SettingMeaning MeaningOf(const FoundSetting& named, std::string_view policy,
                          std::string_view text) {
   const ServerSetting& setting = *named.row;
+  if (setting.effect == SettingEffect::kNoEffect) return {Kind::kNoEffect, {}, {}, {}};
   const auto on = setting.value == SettingValue::kSwitch ? SwitchFrom(text) : std::nullopt;
   std::string value(text);
   if (on) value = *on != named.negated ? "true" : "false";

@@ -7,7 +7,8 @@
 // - value: switch, count, share, number, word (of the field's enumeration, or of `words`), text (of
 //   `words` alone) or list (of counts, of which the largest is taken).
 // - effect: the field of an experiment that it sets; policy.* is the policy of the server. Or:
-//   refused (it makes another deployment), ignored (it is not simulated).
+//   refused (it makes another deployment), ignored (it is not simulated and may matter), no_effect
+//   (it changes neither times nor decisions of requests of text).
 // - words: values with a meaning of their own, separated by |. "auto=" sets nothing, "lpm=LPM" sets
 //   LPM, "*=any" stands for all others. Of settings without a field: the values that change
 //   nothing.
@@ -31,7 +32,8 @@ enum class Setting : std::uint8_t {
   kTensorParallel,
   kPipelineParallel,
   kReplicas,
-  kExpertRanks,  // 1, or all ranks
+  kExpertRanks,     // 1, or all ranks
+  kAttentionRanks,  // of data parallelism within the ranks of an engine
   kWeightFormat,
   kKvFormat,
   kMemoryShare,
@@ -46,11 +48,12 @@ enum class Setting : std::uint8_t {
   kContextChunking,
   kPrefixCaching,
   kSpeculation,
+  kPositions,  // JSON of config.json that lengthens the positions
 };
 
 enum class SettingValue : std::uint8_t { kSwitch, kCount, kShare, kNumber, kWord, kText, kList };
 
-enum class SettingEffect : std::uint8_t { kField, kRefused, kIgnored };
+enum class SettingEffect : std::uint8_t { kField, kRefused, kIgnored, kNoEffect };
 
 struct ServerSetting {
   std::string flag;
@@ -88,11 +91,12 @@ std::string FieldOf(const ServerSetting& setting, std::string_view policy);
 // The meaning of a value of a setting.
 struct SettingMeaning {
   enum class Kind : std::uint8_t {
-    kSet,      // `field` becomes `value`
-    kNothing,  // it changes nothing
-    kRefused,  // it makes another deployment: `what`
-    kIgnored,  // it is not simulated
-    kWrong,    // no value of this setting: `what`
+    kSet,       // `field` becomes `value`
+    kNothing,   // it changes nothing
+    kRefused,   // it makes another deployment: `what`
+    kIgnored,   // it is not simulated
+    kNoEffect,  // of any value
+    kWrong,     // no value of this setting: `what`
   };
   Kind kind;
   std::string field;

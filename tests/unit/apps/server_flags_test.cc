@@ -36,6 +36,7 @@ using Lines = std::vector<std::string>;
 using Snapshot = std::map<std::string, std::string>;
 
 constexpr const char* kIgnored = "not simulated";
+constexpr const char* kNoEffect = "no effect";
 
 // A flag as it is written: without a value, a switch.
 struct Flag {
@@ -222,12 +223,16 @@ std::vector<ServerSetting> AskedSettingsOf(const Server& server) {
   return settings;
 }
 
+bool IsUnused(const ServerSetting& setting) {
+  return setting.effect == SettingEffect::kIgnored || setting.effect == SettingEffect::kNoEffect;
+}
+
 // Asks for settings that are not simulated all at once, and for the other ones one by one.
 void AskEach(const Server& server, Snapshot& snapshot) {
   const std::string_view release = server.presets.back().name;
   std::vector<Flag> ignored;
   for (const ServerSetting& setting : AskedSettingsOf(server)) {
-    if (setting.effect == SettingEffect::kIgnored) ignored.push_back({setting.flag, "awq"});
+    if (IsUnused(setting)) ignored.push_back({setting.flag, "awq"});
   }
   std::map<std::string, Answer> plain;
   std::map<std::string, Answer> with_ignored;
@@ -238,7 +243,9 @@ void AskEach(const Server& server, Snapshot& snapshot) {
     EXPECT_EQ(with_ignored[verb.name].changes, plain[verb.name].changes) << verb.name;
   }
   for (const ServerSetting& setting : AskedSettingsOf(server)) {
-    const bool is_ignored = setting.effect == SettingEffect::kIgnored;
+    const bool is_ignored = IsUnused(setting);
+    const char* const otherwise =
+        setting.effect == SettingEffect::kNoEffect ? kNoEffect : "nothing";
     for (const std::string& value : is_ignored ? Lines{"awq"} : ValuesOf(setting)) {
       std::vector<std::pair<const char*, std::string>> outcomes;
       for (const Verb& verb : Verbs()) {
@@ -246,7 +253,7 @@ void AskEach(const Server& server, Snapshot& snapshot) {
         const bool listed = with_ignored[verb.name].ignored.contains(setting.flag);
         outcomes.emplace_back(
             verb.name,
-            is_ignored ? std::string(listed ? kIgnored : "nothing")
+            is_ignored ? std::string(listed ? kIgnored : otherwise)
                        : OutcomeOf(verb, release, {setting.flag, value}, plain[verb.name].changes));
       }
       snapshot[fmt::format("{} {}{}{}", release, setting.flag, value.empty() ? "" : "=", value)] =

@@ -3,7 +3,9 @@
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -55,9 +57,10 @@ TEST(ServerSettingsTest, ANameMeansOneSetting) {
         ASSERT_TRUE(found.has_value()) << name;
         EXPECT_EQ(found->row->flag, setting.flag) << server->family << " " << name;
       }
-      const bool named =
-          setting.setting != Setting::kOther && setting.setting != Setting::kSpeculation;
-      if (named) {
+      // Several flags describe the drafts, the positions, and the ranks of attention.
+      constexpr Setting kOfSeveralFlags[] = {Setting::kOther, Setting::kSpeculation,
+                                             Setting::kPositions, Setting::kAttentionRanks};
+      if (std::ranges::find(kOfSeveralFlags, setting.setting) == std::end(kOfSeveralFlags)) {
         EXPECT_TRUE(known.insert(setting.setting).second) << setting.flag;
       }
     }
@@ -193,7 +196,13 @@ TEST(ServerSettingsTest, ASettingThatThePolicyLacksIsNotSimulated) {
   EXPECT_EQ(Change("vllm", "vllm_v0", "--preemption-mode", "swap"),
             "policy.vllm_v0.preemption_mode=swap");
   EXPECT_EQ(Meaning("tgi", "tgi_v3", "--max-batch-size", "4").kind, Kind::kIgnored);
-  EXPECT_EQ(Meaning("vllm", "vllm_v1", "--disable-log-requests", "").kind, Kind::kIgnored);
+  EXPECT_EQ(Meaning("vllm", "vllm_v1", "--swap-space", "4").kind, Kind::kIgnored);
+}
+
+TEST(ServerSettingsTest, AFlagThatChangesNoTimeHasNoEffectWhateverItsValue) {
+  EXPECT_EQ(Meaning("vllm", "vllm_v1", "--disable-log-requests", "").kind, Kind::kNoEffect);
+  EXPECT_EQ(Meaning("vllm", "vllm_v1", "--port", "8000").kind, Kind::kNoEffect);
+  EXPECT_EQ(Meaning("sglang", "sglang", "--host", "x").kind, Kind::kNoEffect);
 }
 
 TEST(ServerSettingsPageTest, TheCommittedPageIsCurrent) {
