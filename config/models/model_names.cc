@@ -75,8 +75,14 @@ struct FormatSuffix {
 };
 constexpr std::array kFormatSuffixes = {
     FormatSuffix{"-fp8", StoreInFp8},
+    FormatSuffix{"-fp8-dynamic", [](ModelSpec& m) { StoreWeightsAs(DType::kFp8, m); }},
     FormatSuffix{"-nvfp4", StoreInNvfp4},
     FormatSuffix{"-fp4", StoreInNvfp4},
+    FormatSuffix{"-fp4-v2", StoreInNvfp4},
+    FormatSuffix{"-awq", [](ModelSpec& m) { StoreWeightsAs(DType::kInt4, m); }},
+    FormatSuffix{"-gptq-int4", [](ModelSpec& m) { StoreWeightsAs(DType::kInt4, m); }},
+    FormatSuffix{"-quantized.w4a16", [](ModelSpec& m) { StoreWeightsAs(DType::kInt4, m); }},
+    FormatSuffix{"-quantized.w8a8", [](ModelSpec& m) { StoreWeightsAs(DType::kInt8, m); }},
     FormatSuffix{"-mxfp4",
                  [](ModelSpec& m) { StoreExpertsOrAll(m, DType::kMxfp4, DType::kMxfp4); }},
     FormatSuffix{"-int4",

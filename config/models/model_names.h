@@ -18,12 +18,12 @@ std::span<const std::string_view> ModelPresetNames();
 std::string_view FindPresetName(std::string_view name);
 
 // The model that people call `name`, in this order: a preset; a checkpoint of a preset's shape
-// (deepseek-r1); one of them in another format (-fp8, -nvfp4, -fp4, -mxfp4, -int4 at the end, as
-// public checkpoints have it); one of them without the words -instruct, -chat, -it, -base, -hf and
-// -bf16 in its name, or without meta- or nvidia- before it. Capitals and separators do not count.
-// Its name is that of the preset or of the checkpoint, with the format. None for any other name.
-// A preset is in the format in which it was published. Cost: the first call for a preset reads its
-// config.json, about 0.1 ms.
+// (deepseek-r1); one of them in another format (-fp8, -nvfp4, -mxfp4, -int4, -awq, ... at the end,
+// as public checkpoints have it); one of them without the words -instruct, -chat, -it, -base, -hf
+// and -bf16 in its name, or without meta- or nvidia- before it. Capitals and separators do not
+// count. Its name is that of the preset or of the checkpoint, with the format. None for any other
+// name. A preset is in the format in which it was published. Cost: the first call for a preset
+// reads its config.json, about 0.1 ms.
 std::optional<ModelSpec> FindModel(std::string_view name);
 
 // As FindModel(). Throws InputError (usage) for an unknown name, with the nearest names, and for a
