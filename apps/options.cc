@@ -119,6 +119,14 @@ CommandOption CommandParser::AddRepeatable(const std::string& name, const std::s
                            ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast));
 }
 
+CommandOption CommandParser::AddLate(const std::string& name, const std::string& value_name,
+                                     const std::function<void(const std::string&)>& take,
+                                     const std::string& help) {
+  return CommandOption(app_->add_option_function<std::string>(name, take, help)
+                           ->type_name(value_name)
+                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast));
+}
+
 CommandOption CommandParser::AddList(const std::string& name, const std::string& value_name,
                                      const std::function<void(const std::string&)>& append,
                                      const std::string& help) {

@@ -107,6 +107,12 @@ class CommandParser {
                               const std::function<void(const std::string&)>& append,
                               const std::string& help);
 
+  // As AddRepeatable, but `take` is called once, with the last value, after all repeatable options
+  // of the command line.
+  CommandOption AddLate(const std::string& name, const std::string& value_name,
+                        const std::function<void(const std::string&)>& take,
+                        const std::string& help);
+
   // As AddRepeatable, for an option of one or more values, which `append` gets separated by spaces.
   CommandOption AddList(const std::string& name, const std::string& value_name,
                         const std::function<void(const std::string&)>& append,

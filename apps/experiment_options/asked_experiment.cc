@@ -89,22 +89,6 @@ ExperimentConfig AskedExperiment::Read() {
   return With({});
 }
 
-std::vector<std::string> AskedExperiment::IgnoredNotes() const {
-  std::vector<std::string> names = options_.ignored;
-  const GivenOption* const backend = options_.Find(ExperimentOption::kBackend);
-  if (backend != nullptr && backend->value.starts_with("openai")) names.push_back(backend->name);
-  const GivenOption* const dataset = options_.Find(ExperimentOption::kDataset);
-  if (dataset != nullptr) names.push_back(dataset->name);
-  std::vector<std::string> notes;
-  if (!names.empty()) {
-    notes.push_back(fmt::format("ignored: {} (no server is asked)", fmt::join(names, ", ")));
-  }
-  if (!made_.not_simulated.empty()) {
-    notes.push_back(fmt::format("not simulated: {}", fmt::join(made_.not_simulated, ", ")));
-  }
-  return notes;
-}
-
 std::string AskedExperiment::Text(const ExperimentConfig& config) const {
   std::vector<FieldLine> lines = LinesOf(WriteAsked(config));
   const auto reason = [&](std::string_view path) {

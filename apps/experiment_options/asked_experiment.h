@@ -32,9 +32,10 @@ class AskedExperiment {
   [[nodiscard]] bool from_options() const { return file_.empty(); }
   // The options' experiment. REQUIRES: Read(); empty for a file.
   [[nodiscard]] const OptionExperiment& made() const { return made_; }
-  // Lines that name the options without an effect: those of load generators, and flags of the
-  // server that are not simulated.
-  [[nodiscard]] std::vector<std::string> IgnoredNotes() const;
+  // Lines that sort the options (option_experiment.h). REQUIRES: Read().
+  [[nodiscard]] std::vector<std::string> SortedOptions() const {
+    return apps::SortedOptions(options_, made_);
+  }
 
   // The fields that are set, with a comment for each that the program chose. Reading it gives the
   // experiment again.

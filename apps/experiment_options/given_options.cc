@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/experiment_options/bench_line.h"
+#include "apps/experiment_options/launch_line.h"
 #include "config/servers/servers.h"
 #include "config/servers/settings.h"
 
@@ -51,24 +53,29 @@ constexpr Row kRows[] = {
     {ExperimentOption::kRampStart, "--ramp-up-start-rps", "R", "", nullptr},
     {ExperimentOption::kRampEnd, "--ramp-up-end-rps", "R", "", nullptr},
     {ExperimentOption::kInputLen,
-     "--input-len --random-input-len --isl --synthetic-input-tokens-mean --prompt-tokens", "L",
-     "workload.shape.prompt.value", "Tokens of a prompt (default: 1024)"},
-    {ExperimentOption::kOutputLen, "--output-len --random-output-len --osl --output-tokens", "L",
-     "workload.shape.output.value", "Tokens of an answer (default: 128)"},
+     "--input-len --random-input-len --isl --synthetic-input-tokens-mean --prompt-tokens "
+     "--sonnet-input-len",
+     "L", "workload.shape.prompt.value", "Tokens of a prompt (default: 1024)"},
+    {ExperimentOption::kOutputLen,
+     "--output-len --random-output-len --osl --output-tokens --output-tokens-mean "
+     "--sonnet-output-len",
+     "L", "workload.shape.output.value", "Tokens of an answer (default: 128)"},
     {ExperimentOption::kInputRange, "--input-range", "A,B", "",
      "Tokens of a prompt, uniform from A to B"},
     {ExperimentOption::kOutputRange, "--output-range", "A,B", "",
      "Tokens of an answer, uniform from A to B"},
     {ExperimentOption::kRangeRatio, "--random-range-ratio", "R", "", nullptr},
-    {ExperimentOption::kPrefixLen, "--prefix-len --random-prefix-len --prefix-tokens", "L",
+    {ExperimentOption::kPrefixLen,
+     "--prefix-len --random-prefix-len --prefix-tokens --sonnet-prefix-len", "L",
      "workload.shape.shared_prefix.tokens", "Tokens in front of all prompts, which they share"},
     {ExperimentOption::kPreset, "--preset", "NAME", "workload.preset",
      "Lengths as in a trace of Azure: conversation or code"},
     {ExperimentOption::kDataset, "--dataset-name", "NAME", "", nullptr},
-    {ExperimentOption::kRequests, "--requests --num-prompts --request-count --num-requests", "N",
+    {ExperimentOption::kRequests,
+     "--requests --num-prompts --num-prompt --request-count --num-requests --max-requests", "N",
      "workload.requests", "Number of requests (default: 1000, or those of the trace)"},
-    {ExperimentOption::kDuration, "--duration --benchmark-duration", "S", "workload.duration_s",
-     "Seconds in which requests arrive"},
+    {ExperimentOption::kDuration, "--duration --benchmark-duration --max-seconds", "S",
+     "workload.duration_s", "Seconds in which requests arrive"},
     {ExperimentOption::kHorizon, "--horizon", "US", "", nullptr},
     {ExperimentOption::kTensor, "--tp", "N", "system.tensor_parallel",
      "Ranks of tensor parallelism"},
@@ -98,10 +105,14 @@ constexpr std::string_view kIgnoredValues =
     "--result-dir --result-filename --label --temperature --top-p --top-k --min-p --ui "
     "--extra-body "
     "--artifact-dir --output-file --warmup-request-count --warmup-requests "
-    "--profile-export-file --header";
+    "--profile-export-file --header --target --backend-type --processor --output-path "
+    "--output-dir --outputs --service-kind --tokenizer-mode --tokenize-mode --api-key";
 constexpr std::string_view kIgnoredFlags =
     "--ignore-eos --save-result --save-detailed --trust-remote-code --disable-tqdm --streaming "
-    "--append-result --flush-cache --profile --output-details --verbose --use-chat-template";
+    "--append-result --flush-cache --profile --output-details --verbose --use-chat-template "
+    "--random-ids --tokenize-on-client --disable-ignore-eos";
+
+constexpr const char* kMetadata = "--metadata";  // takes a list
 
 // Calls `take` with each word.
 template <class Take>
@@ -113,11 +124,19 @@ void ForEachWord(std::string_view words, Take take) {
   }
 }
 
-bool IsNamed(const Row& row, std::string_view name) {
-  bool is_named = false;
-  ForEachWord(row.names, [&](const std::string& known) { is_named |= known == name; });
-  return is_named;
+bool IsAmong(std::string_view words, std::string_view name) {
+  bool is_among = false;
+  ForEachWord(words, [&](const std::string& known) { is_among |= known == name; });
+  return is_among;
 }
+
+std::string Dashed(std::string_view name) {
+  std::string dashed(name);
+  std::ranges::replace(dashed, '_', '-');
+  return dashed;
+}
+
+bool IsNamed(const Row& row, std::string_view name) { return IsAmong(row.names, name); }
 
 void AddRow(CommandParser command, const Row& row, std::string_view taken, GivenOptions& asked) {
   const char* group = row.help != nullptr ? kShown : kHidden;
@@ -221,7 +240,7 @@ void AddIgnored(CommandParser command, GivenOptions& asked) {
   });
   command
       .AddList(
-          "--metadata", "KEY=VALUE", [note](const std::string&) { note("--metadata"); }, "")
+          kMetadata, "KEY=VALUE", [note](const std::string&) { note(kMetadata); }, "")
       .Group(kHidden);
   ForEachWord(kIgnoredFlags, [&](const std::string& name) {
     command
@@ -240,6 +259,7 @@ const GivenOption* GivenOptions::Find(ExperimentOption which) const {
 
 std::optional<GivenOption> GivenOptions::FirstGiven() const {
   if (!given.empty()) return given.begin()->second;
+  if (!launched.empty()) return GivenOption{launched.front(), ""};
   if (!server_flags.empty()) return server_flags.front();
   if (!goals.empty()) return GivenOption{"--goodput", goals.front()};
   if (!ignored.empty()) return GivenOption{ignored.front(), ""};
@@ -262,6 +282,16 @@ void AddExperimentOptions(CommandParser command, const std::vector<std::string>&
           },
           "")
       .Group(kHidden);
+  command
+      .AddLate(
+          "--serve", "LINE", [&asked](const std::string& text) { TakeLaunchLine(text, asked); },
+          "Command line that starts the server, as it is: 'vllm serve MODEL --max-num-seqs 256'")
+      .Group(kShown);
+  command
+      .AddLate(
+          "--bench", "LINE", [&asked](const std::string& text) { TakeBenchLine(text, asked); },
+          "Command line of the load generator, as it is: 'vllm bench serve --request-rate 8'")
+      .Group(kShown);
   AddIgnored(command, asked);
   AddSimulatedFlags(command, asked);
   AddNamedFlags(command, line, asked);
@@ -279,6 +309,25 @@ GivenOption NamedServer(const GivenOptions& asked) {
     named = {backend->name, backend->value + (version ? " " + version->value : "")};
   }
   return named;
+}
+
+std::optional<ExperimentOption> OptionNamed(std::string_view name) {
+  const std::string dashed = Dashed(name);
+  const auto* const row =
+      std::ranges::find_if(kRows, [&](const Row& known) { return IsNamed(known, dashed); });
+  return row == std::end(kRows) ? std::nullopt : std::optional(row->which);
+}
+
+bool IsWithoutEffect(std::string_view name) {
+  const std::string dashed = Dashed(name);
+  return IsAmong(kIgnoredValues, dashed) || IsAmong(kIgnoredFlags, dashed) || dashed == kMetadata;
+}
+
+ValueCount ValuesOfOption(std::string_view name) {
+  const std::string dashed = Dashed(name);
+  if (IsAmong(kIgnoredFlags, dashed)) return ValueCount::kNone;
+  return OptionNamed(name) || IsAmong(kIgnoredValues, dashed) ? ValueCount::kOne
+                                                              : ValueCount::kMany;
 }
 
 std::string_view FieldOfOption(std::string_view name) {

@@ -8,7 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/experiment_options/line_options.h"
 #include "apps/options.h"
+
+namespace twin {
+struct Server;
+}  // namespace twin
 
 namespace twin::apps {
 
@@ -66,6 +71,14 @@ struct GivenOptions {
   std::vector<std::string> goals;                 // KEY:MS
   std::vector<std::string> ignored;               // names of options without a meaning here
 
+  // All options of --serve and --bench as they were written, and those that are not simulated
+  // and may matter, "NAME" or "NAME (why)".
+  bool has_launch_line = false;
+  std::vector<std::string> launched;
+  std::vector<std::string> not_simulated;
+  // Whose benchmark of --bench draws the lengths; null: --backend says it.
+  const Server* bench = nullptr;
+
   // Null if it was not given.
   [[nodiscard]] const GivenOption* Find(ExperimentOption which) const;
   // The first option, in the order of ExperimentOption; nullopt if none was given. The options that
@@ -81,6 +94,16 @@ void AddExperimentOptions(CommandParser command, const std::vector<std::string>&
 
 // The option that names the server; its value is empty if none does.
 GivenOption NamedServer(const GivenOptions& asked);
+
+// The option that has this name; nullopt for flags of servers and names of other programs. Dashes
+// and underscores are equal.
+std::optional<ExperimentOption> OptionNamed(std::string_view name);
+
+// Whether it is an option of load generators or servers that says nothing about the experiment.
+bool IsWithoutEffect(std::string_view name);
+
+// The values that an option of a load generator takes; kMany for unknown ones.
+ValueCount ValuesOfOption(std::string_view name);
 
 // The field of an experiment that an option of one value sets, as --set names it; empty for all
 // other options.

@@ -13,17 +13,14 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "apps/experiment_options/option_names.h"
 #include "apps/experiment_options/option_values.h"
 #include "apps/experiment_options/range_ratio.h"
+#include "apps/experiment_options/server_fields.h"
 #include "apps/experiment_options/start_checks.h"
 #include "config/models/named_model.h"
 #include "config/policy_file.h"
 #include "config/servers/servers.h"
-#include "config/servers/settings.h"
-#include "config/servers/stored_format.h"
 #include "core/input_error.h"
 #include "core/letter_case.h"
 #include "core/number_text.h"
@@ -44,17 +41,13 @@ constexpr const char* kOpenLoad =
     "the load is open; allowed: --rate R (requests per second), --concurrency N (users who wait "
     "for their answers) or --trace FILE";
 
-// "least-requests" as the schema writes it: LEAST_REQUESTS.
-char UpperCaseWord(char c) {
-  if (c == '-') return '_';
-  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-}
-
 // Writes the fields of an experiment, part by part. Borrows the options.
 class FieldWriter {
  public:
   FieldWriter(const GivenOptions& asked, const std::string& command)
-      : asked_(asked), values_(asked, command) {}
+      : asked_(asked),
+        values_(asked, command),
+        server_fields_(asked_, values_, model_, server_, made_) {}
 
   OptionExperiment Write() {
     RefuseForeign();
@@ -64,7 +57,7 @@ class FieldWriter {
     WriteSize();
     WriteSeed();
     Set("cost", "profile");
-    WriteServerFlags();
+    server_fields_.WriteFlags();
     WriteGoals();
     Set("name", Name());
     return std::move(made_);
@@ -96,7 +89,6 @@ class FieldWriter {
   void WriteSystem();
   void WriteSeed();
   void WriteServer();
-  void WriteParallelism();
   void RefuseLooseLoad();
   void WriteLoad();
   void WriteTrace(const GivenOption& trace);
@@ -108,11 +100,6 @@ class FieldWriter {
   void WriteLength(const std::string& shape, ExperimentOption length, ExperimentOption range,
                    std::int64_t otherwise);
   void WriteSize();
-  void WriteServerFlags();
-  void WriteServerFlag(const GivenOption& flag);
-  void WriteExpertRanks(const GivenOption& flag);
-  void WriteSpeculation(const GivenOption& flag);
-  [[noreturn]] void RefuseForeignFlag(const GivenOption& flag, const Server& server) const;
   void WriteGoals();
   void WriteGoal(const std::string& option, const std::string& key, const std::string& ms);
   void NameLoad(const std::string& arrivals) {
@@ -126,6 +113,7 @@ class FieldWriter {
   std::string model_;  // names for the experiment
   std::string device_;
   std::string server_;
+  ServerFields server_fields_;
   std::string load_;  // in the name of the experiment; begins with the trace
 };
 
@@ -177,7 +165,7 @@ void FieldWriter::WriteSystem() {
   WriteServer();
   Choose("system.model", named_model);
   Choose("system.hardware", named_device);
-  WriteParallelism();
+  server_fields_.WriteParallelism();
   if (const GivenOption* const policy = Find(ExperimentOption::kPolicy)) {
     made_.changes.push_back(PolicyChange(policy->value));
   }
@@ -204,34 +192,6 @@ void FieldWriter::WriteServer() {
   made_.server_note = given ? named.note : "";
   if (!given) made_.open.emplace_back("server");
   Choose("system.server", given ? named : NamedPart{named.name, "not given: the newest vLLM"});
-}
-
-void FieldWriter::WriteParallelism() {
-  if (const GivenOption* const ranks = values_.FindParallelism(Setting::kTensorParallel)) {
-    const std::int64_t count = values_.CountOf(*ranks);
-    RequireDivision(values_.Where(ranks->name), ReadNamedShape(model_, true), count);
-    Set("system.tensor_parallel", std::to_string(count));
-  }
-  if (const GivenOption* const stages = values_.FindParallelism(Setting::kPipelineParallel)) {
-    Set("system.pipeline_parallel", std::to_string(values_.CountOf(*stages)));
-  }
-  if (const GivenOption* const copies = values_.FindParallelism(Setting::kReplicas)) {
-    // Ranks of data parallelism of vLLM divide the experts. Those of SGLang are whole copies.
-    const bool is_mixture = MostExperts(ReadNamedShape(model_, true)) > 0;
-    const bool is_own = copies->name == "--replicas" || copies->name == "--num-instances";
-    const bool shares = FindServer(server_)->server == &kVllmServer && !is_own;
-    if (is_mixture && shares && values_.CountOf(*copies) > 1) {
-      values_.Refuse(copies->name,
-                     "replicas of a mixture of experts share them, which is not simulated; "
-                     "allowed: --replicas N, whole copies");
-    }
-    Set("system.replicas", std::to_string(values_.CountOf(*copies)));
-  }
-  if (const GivenOption* const router = Find(ExperimentOption::kRouter)) {
-    std::string kind = router->value;
-    std::ranges::transform(kind, kind.begin(), UpperCaseWord);
-    Set("system.router.kind", kind);
-  }
 }
 
 void FieldWriter::RefuseLooseLoad() {
@@ -371,6 +331,8 @@ void FieldWriter::WriteLengths() {
                       !Find(ExperimentOption::kOutputLen) && !Find(ExperimentOption::kOutputRange);
     if (none) made_.open.emplace_back("lengths");
   }
+  const GivenOption* const given_prefix = Find(ExperimentOption::kPrefixLen);
+  if (given_prefix == nullptr || given_prefix->value == "0") return;
   if (const auto prefix = values_.Count(ExperimentOption::kPrefixLen)) {
     Set("workload.shape.shared_prefix.prompts", "1");
     Set("workload.shape.shared_prefix.tokens", std::to_string(*prefix));
@@ -416,113 +378,6 @@ void FieldWriter::WriteSize() {
     return;
   Choose("workload.requests", std::to_string(kRequests), kNotGiven);
   made_.open.emplace_back("requests");
-}
-
-void FieldWriter::WriteServerFlags() {
-  for (const GivenOption& flag : asked_.server_flags) WriteServerFlag(flag);
-  const GivenOption* const limit = Find(ExperimentOption::kSequences);
-  if (limit == nullptr) return;
-  const std::string field = FieldOfServer(server_, Setting::kMaxNumSeqs);
-  if (field.empty()) {
-    values_.Refuse(limit->name, fmt::format("{} has no limit of sequences; allowed: without it",
-                                            ServerTitle(server_, "")));
-  }
-  Set(field, std::to_string(values_.CountOf(*limit)));
-}
-
-// Refuses a flag of another server.
-void FieldWriter::RefuseForeignFlag(const GivenOption& flag, const Server& server) const {
-  std::vector<std::string_view> titles;
-  std::string_view own;
-  for (const Server* const other : Servers()) {
-    const std::optional<FoundSetting> setting = FindSetting(other->family, flag.name);
-    if (!setting) continue;
-    titles.push_back(other->title);
-    if (setting->row->setting == Setting::kOther) continue;
-    const ServerSetting* const same = FindSetting(server.family, setting->row->setting);
-    if (same != nullptr && own.empty()) own = same->flag;
-  }
-  values_.Refuse(flag.name,
-                 fmt::format("no flag of {}, but of {}; allowed: {}", ServerTitle(server_, ""),
-                             fmt::join(titles, ", "),
-                             own.empty() ? "see twinserve doctor --list server-settings" : own));
-}
-
-void FieldWriter::WriteServerFlag(const GivenOption& flag) {
-  const ListedServer listed = *FindServer(server_);
-  const auto setting = FindSetting(listed.server->family, flag.name);
-  if (OptionValues::IsParallelism(SettingOfFlag(flag.name))) return;  // see WriteParallelism()
-  if (!setting) RefuseForeignFlag(flag, *listed.server);
-  if (setting->row->setting == Setting::kExpertRanks) return WriteExpertRanks(flag);
-  const bool is_refused = setting->row->effect == SettingEffect::kRefused;
-  if (setting->row->setting == Setting::kSpeculation && is_refused &&
-      listed.server == &kVllmServer) {
-    return WriteSpeculation(flag);
-  }
-  const SettingMeaning meaning = MeaningOf(*setting, listed.preset->policy, flag.value);
-  switch (meaning.kind) {
-    case SettingMeaning::Kind::kWrong:
-      if (setting->row->setting == Setting::kWeightFormat && IsStoredFormat(model_, flag.value)) {
-        return;
-      }
-      [[fallthrough]];
-    case SettingMeaning::Kind::kRefused:
-      values_.Refuse(flag.name, meaning.what);
-    case SettingMeaning::Kind::kIgnored:
-      made_.not_simulated.push_back(flag.name);
-      return;
-    case SettingMeaning::Kind::kNothing:
-      return;
-    case SettingMeaning::Kind::kSet:
-      break;
-  }
-  if (meaning.field.starts_with("policy.") && Find(ExperimentOption::kPolicy) != nullptr) {
-    values_.Refuse(flag.name,
-                   fmt::format("is a flag of {}, whose policy --policy replaces; allowed: --set "
-                               "policy.{}.FIELD=VALUE",
-                               ServerTitle(server_, ""), Find(ExperimentOption::kPolicy)->value));
-  }
-  Set(meaning.field, meaning.value);
-}
-
-// The ranks divide a mixture's experts whole, or each of them by its width.
-void FieldWriter::WriteExpertRanks(const GivenOption& flag) {
-  const std::int64_t count = values_.CountOf(flag);
-  const GivenOption* const tensor = values_.FindParallelism(Setting::kTensorParallel);
-  const std::int64_t ranks = tensor == nullptr ? 1 : values_.CountOf(*tensor);
-  if (count == 1) return;
-  if (count != ranks) {
-    values_.Refuse(flag.name,
-                   fmt::format("is {}; allowed: 1, or all of the {} ranks", count, ranks));
-  }
-  Set("cost.profile.expert_parallel", "true");
-}
-
-// --speculative-config, an object of JSON.
-void FieldWriter::WriteSpeculation(const GivenOption& flag) {
-  const auto object = nlohmann::json::parse(flag.value, nullptr, false);
-  const bool has_method = object.is_object() && object.contains("method");
-  if (!has_method || !object["method"].is_string() || !object.contains("num_speculative_tokens")) {
-    values_.Refuse(flag.name, fmt::format("is {}; allowed: an object of JSON with method and "
-                                          "num_speculative_tokens",
-                                          Printable(flag.value)));
-  }
-  // The parts have flags of their own in newer releases.
-  constexpr std::pair<std::string_view, std::string_view> kParts[] = {
-      {"method", "--spec-method"},
-      {"num_speculative_tokens", "--spec-tokens"},
-      {"prompt_lookup_max", "--ngram-prompt-lookup-max"},
-      {"prompt_lookup_min", "--ngram-prompt-lookup-min"}};
-  for (const auto& [key, value] : object.items()) {
-    const auto* const part =
-        std::ranges::find(kParts, key, &std::pair<std::string_view, std::string_view>::first);
-    if (part == std::end(kParts)) {
-      made_.not_simulated.push_back(fmt::format("{}: {}", flag.name, key));
-      continue;
-    }
-    WriteServerFlag(
-        {std::string(part->second), value.is_string() ? value.get<std::string>() : value.dump()});
-  }
 }
 
 void FieldWriter::WriteGoals() {
@@ -587,6 +442,39 @@ ExperimentConfig ReadOptions(const OptionExperiment& experiment,
   RequireShortRequests(config,
                        fmt::format("{}: {}", command, length ? length->name : "--input-len"));
   return config;
+}
+
+std::vector<std::string> SortedOptions(const GivenOptions& asked, const OptionExperiment& made) {
+  std::vector<std::string> without_effect = asked.ignored;
+  const GivenOption* const backend = asked.Find(ExperimentOption::kBackend);
+  if (backend != nullptr && backend->value.starts_with("openai")) {
+    without_effect.push_back(backend->name);
+  }
+  const GivenOption* const dataset = asked.Find(ExperimentOption::kDataset);
+  if (dataset != nullptr) without_effect.push_back(dataset->name);
+  const auto append = [](std::vector<std::string>& list, const std::vector<std::string>& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  };
+  append(without_effect, made.without_effect);
+  std::vector<std::string> not_simulated = asked.not_simulated;
+  append(not_simulated, made.not_simulated);
+  std::vector<std::string> simulated;
+  for (const std::string& name : asked.launched) {
+    const auto is_named = [&](std::string_view other) {
+      return other.substr(0, other.find(' ')) == name;
+    };
+    if (std::ranges::none_of(without_effect, is_named) &&
+        std::ranges::none_of(not_simulated, is_named)) {
+      simulated.push_back(name);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [title, names] :
+       {std::pair("simulated", simulated), std::pair("without effect here", without_effect),
+        std::pair("not simulated and may matter", not_simulated)}) {
+    if (!names.empty()) lines.push_back(fmt::format("{}: {}", title, fmt::join(names, ", ")));
+  }
+  return lines;
 }
 
 }  // namespace twin::apps

@@ -16,7 +16,8 @@ struct OptionExperiment {
   std::vector<std::string> open;               // what the user left open: "server", "lengths"
   std::string device_note;                     // "h100 means the SXM board"; empty: nothing to say
   std::string server_note;
-  std::vector<std::string> not_simulated;  // flags of the server
+  std::vector<std::string> not_simulated;  // flags of the server, "NAME" or "NAME (why)"
+  std::vector<std::string> without_effect;
 };
 
 // `command` ("run") comes first in errors. Reads the first line of a trace. Throws InputError
@@ -33,5 +34,9 @@ ExperimentTemplate TemplateOf(const OptionExperiment& experiment,
 ExperimentConfig ReadOptions(const OptionExperiment& experiment,
                              const std::vector<std::string>& changes, const GivenOptions& asked,
                              const std::string& command);
+
+// Up to three lines that name options: those of --serve and --bench that are simulated, all that
+// have no effect here, and all that are not simulated and may matter.
+std::vector<std::string> SortedOptions(const GivenOptions& asked, const OptionExperiment& made);
 
 }  // namespace twin::apps

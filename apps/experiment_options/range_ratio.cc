@@ -9,6 +9,7 @@
 namespace twin::apps {
 
 const Server* BenchServer(const GivenOptions& given) {
+  if (given.bench != nullptr) return given.bench;
   const GivenOption* const backend = given.Find(ExperimentOption::kBackend);
   if (backend == nullptr) return nullptr;
   const auto newest = NewestOfServer(backend->value);

@@ -9,8 +9,8 @@
 
 namespace twin::apps {
 
-// The server whose benchmark sends the requests, if --backend names vLLM or SGLang, whose rules
-// differ; null otherwise.
+// The server whose benchmark sends the requests, if --bench or --backend names vLLM's or
+// SGLang's, whose rules differ; null otherwise.
 const Server* BenchServer(const GivenOptions& given);
 
 // The lengths about `length` that the ratio R means: L (1 - R) to L (1 + R) with vLLM, L R to L

@@ -11,6 +11,7 @@
 
 #include "apps/commands.h"
 #include "apps/experiment_names.h"
+#include "apps/experiment_options/option_experiment.h"
 #include "apps/recommend/deployment_files.h"
 #include "apps/recommend/recommendation.h"
 #include "apps/recommend/recommendation_json.h"
@@ -231,6 +232,10 @@ RecommendConfig ReadRequest(const RecommendArguments& arguments) {
                      "--devices N, --rate R or --concurrency N, and --until BOUNDS");
   }
   const std::string text = RequestText(arguments.request);
+  const GivenOptions& given = arguments.request.given;
+  for (const std::string& line : SortedOptions(given, ExperimentOf(given, "recommend"))) {
+    std::cerr << line << "\n";
+  }
   if (!arguments.written.empty()) {
     WriteFile(arguments.written, text);
     std::cerr << "wrote " << arguments.written << "\n";

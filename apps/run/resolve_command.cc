@@ -77,7 +77,7 @@ class OriginText {
 
 void Resolve(ResolveArguments& arguments) {
   const ExperimentConfig config = arguments.experiment.Read();
-  for (const std::string& note : arguments.experiment.IgnoredNotes()) std::cerr << note << "\n";
+  for (const std::string& note : arguments.experiment.SortedOptions()) std::cerr << note << "\n";
   if (!config.system.groups.empty()) {  // paths do not tell the groups apart
     std::cout << WriteResolved(config);
     return;

@@ -18,7 +18,7 @@ struct AnsweredRun {
   const OptionExperiment& made;    // empty for a file
   const Summary& summary;
   const Certainty& certainty;
-  const std::vector<std::string>& ignored;  // AskedExperiment::IgnoredNotes()
+  const std::vector<std::string>& ignored;  // AskedExperiment::SortedOptions()
   int warnings = 0;                         // that were shown
   const Advice& advice;
 };

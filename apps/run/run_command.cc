@@ -144,7 +144,7 @@ void PrintAnswer(const RunArguments& arguments, const ExperimentConfig& config,
 
 void Print(const RunArguments& arguments, const ExperimentConfig& config, const std::string& out,
            const run::RunOutcome& outcome, CountedReports& control) {
-  std::vector<std::string> notes = arguments.experiment.IgnoredNotes();
+  std::vector<std::string> notes = arguments.experiment.SortedOptions();
   if (arguments.format == "json") {
     WriteJson(std::cout, outcome.summary);
     for (const std::string& note : notes) std::cerr << note << "\n";

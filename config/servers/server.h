@@ -57,6 +57,7 @@ struct Server {
   std::string_view title;                  // as its makers write it
   std::span<const ServerPreset> presets;   // oldest first
   std::span<const LayerRule> layer_rules;  // a later one holds against an earlier one
+  std::string_view programs;               // that start it, separated by |: words of a command line
   std::string_view image;    // the container of the server's own project; {} is the release
   std::string_view listen;   // arguments by which it serves on all addresses of the container
   std::string_view library;  // of its kernels: a word of cost.profile.library; empty: the default

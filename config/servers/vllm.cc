@@ -367,6 +367,9 @@ const Server kVllmServer = {.family = "vllm",
                             .title = "vLLM",
                             .presets = kVllmPresets,
                             .layer_rules = kVllmRules,
+                            .programs =
+                                "vllm serve|vllm.entrypoints.openai.api_server|"
+                                "vllm.entrypoints.api_server|dynamo.vllm",
                             .image = "vllm/vllm-openai:v{}",
                             .listen = "--host 0.0.0.0",
                             .library = "",

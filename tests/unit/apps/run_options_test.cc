@@ -139,10 +139,9 @@ TEST_F(RunOptionsTest, TheNamesOfVllmsBenchmarkMeanTheSame) {
                          "900", "--random-output-len", "20", "--max-concurrency", "256", "--port",
                          "8000", "--backend", "openai-chat", "--ignore-eos", "-tp", "1"});
   EXPECT_EQ(Digest("theirs", theirs), ours);
-  EXPECT_THAT(
-      Answer(theirs),
-      AllOf(HasSubstr("900 + 20 tokens, Poisson 10/s, at most 256 in flight"),
-            HasSubstr("\nignored: --port, --ignore-eos, --backend (no server is asked)\n")));
+  EXPECT_THAT(Answer(theirs),
+              AllOf(HasSubstr("900 + 20 tokens, Poisson 10/s, at most 256 in flight"),
+                    HasSubstr("\nwithout effect here: --port, --ignore-eos, --backend\n")));
 }
 
 TEST_F(RunOptionsTest, TheNamesOfOtherProgramsMeanTheSame) {
@@ -207,8 +206,8 @@ TEST_F(RunOptionsTest, FlagsTakeTheValuesOfTheServer) {
 TEST_F(RunOptionsTest, FlagsThatAreNotSimulatedAreNamed) {
   const Words flags = Together(kLoaded, {"--requests", "10", "--disable-log-requests",
                                          "--attention-backend", "FLASH_ATTN", "--api-key", "x"});
-  EXPECT_THAT(Answer(flags), HasSubstr("\nnot simulated: --disable-log-requests, "
-                                       "--attention-backend, --api-key\n"));
+  EXPECT_THAT(Answer(flags), HasSubstr("\nwithout effect here: --api-key, --disable-log-requests\n"
+                                       "not simulated and may matter: --attention-backend\n"));
 }
 
 TEST_F(RunOptionsTest, TheConfigurationOfDraftsSetsTheirFields) {
@@ -313,8 +312,35 @@ TEST_F(RunOptionsTest, ABackendSaysWhatARangeRatioMeans) {
 TEST_F(RunOptionsTest, OptionsOfAClientAloneAreNamedAsIgnored) {
   EXPECT_THAT(Answer(Together(kLoaded, {"--temperature", "0", "--append-result", "--metadata",
                                         "a=1", "b=2", "--artifact-dir", "d"})),
-              HasSubstr("\nignored: --temperature, --append-result, --metadata, --artifact-dir (no "
-                        "server is asked)\n"));
+              HasSubstr("\nwithout effect here: --temperature, --append-result, --metadata, "
+                        "--artifact-dir\n"));
+}
+
+TEST_F(RunOptionsTest, LinesThatPeoplePasteMeanTheOptionsInThem) {
+  const std::string ours =
+      Digest("ours", Together(kServed, {"--rate", "10", "--requests", "100", "--input-len", "900",
+                                        "--output-len", "20", "--max-num-seqs", "64"}));
+  const Words pasted = {"--hardware",
+                        "h100",
+                        "--bench",
+                        "vllm bench serve --request-rate 10 --num-prompts 100 --random-input-len "
+                        "900 --random-output-len 20 --save-result --model llama > log 2>&1 &",
+                        "--serve",
+                        "HF_TOKEN=x vllm serve meta-llama/Llama-3.1-8B --max-num-seqs=64 --port 80 "
+                        "--attention-backend FLASH_ATTN"};
+  EXPECT_EQ(Digest("theirs", pasted), ours);
+  EXPECT_THAT(Answer(pasted),
+              HasSubstr("\nsimulated: --max-num-seqs, --request-rate, --num-prompts, "
+                        "--random-input-len, --random-output-len\n"
+                        "without effect here: HF_TOKEN, --save-result, --model, --port\n"
+                        "not simulated and may matter: --attention-backend\n"));
+}
+
+TEST_F(RunOptionsTest, APastedLineBesideAFileIsRefused) {
+  const CommandOutcome outcome =
+      RunOptions({"small.textproto", "--serve", "vllm serve llama-3-8b"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("two ways to name an experiment"));
 }
 
 // A budget of 1 token would lengthen every prompt a thousandfold.
