@@ -128,6 +128,7 @@ std::shared_ptr<const OwnPolicy> LoadLibrary(const PolicyFile& file) {
   constexpr KvPoolConfig kSome{.blocks = 1024};
   const std::unique_ptr<Policy> probe = MakeOfLibrary(make, file, kSome);
   auto own = std::make_shared<OwnPolicy>();
+  own->place = std::filesystem::path(file.path).filename().string();
   own->traits = probe->traits();
   own->name = own->traits.name.empty() ? NameOf(file) : std::string(own->traits.name);
   own->traits.name = own->name;

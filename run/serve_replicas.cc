@@ -47,8 +47,12 @@ void NamingThePolicy(const ExperimentConfig& config, Work work) {
     work();
   } catch (const InputError&) {
     throw;
-  } catch (const InvariantViolation&) {
-    throw;
+  } catch (const InvariantViolation& violation) {
+    if (config.own_policy == nullptr) throw;
+    const std::string& place = config.own_policy->place;
+    throw InvariantViolation(fmt::format("policy {}{}", config.own_policy->name,
+                                         place.empty() ? "" : fmt::format(" ({})", place)),
+                             violation);
   } catch (const PolicyFailure&) {
     throw;
   } catch (const std::system_error&) {

@@ -16,6 +16,10 @@ class InvariantViolation : public std::runtime_error {
   InvariantViolation(int number, StepId step, std::optional<RequestId> request,
                      const std::string& what);
 
+  // A violation by the policy that `policy` names.
+  InvariantViolation(const std::string& policy, const InvariantViolation& violation)
+      : std::runtime_error(policy + ": " + violation.what()), number_(violation.number_) {}
+
   [[nodiscard]] int number() const { return number_; }
 
  private:

@@ -108,6 +108,16 @@ std::string PlaceOf(const nb::python_error& raised) {
   return place;
 }
 
+// Where the class defines plan(): "fair.py, line 12"; empty for code without a file.
+std::string PlaceOfPlan(const nb::object& policy) {
+  const nb::object code =
+      nb::getattr(nb::getattr(policy, "plan", nb::none()), "__code__", nb::none());
+  if (code.is_none()) return "";
+  const std::string file = TextOf(code.attr("co_filename"));
+  return fmt::format("{}, line {}", file.substr(file.rfind('/') + 1),
+                     TextOf(code.attr("co_firstlineno")));
+}
+
 // A reference that any thread may drop.
 std::shared_ptr<const nb::object> SharedObject(nb::object object) {
   return {new nb::object(std::move(object)), [](const nb::object* held) {
@@ -289,6 +299,7 @@ void SetSystemTraits(const Attributes& attributes, PolicyTraits& traits) {
 std::shared_ptr<OwnPolicy> MakeOwnPolicy(nb::object policy, nb::object make, nb::object error) {
   auto result = std::make_shared<OwnPolicy>();
   result->name = TypeNameOf(policy);
+  result->place = PlaceOfPlan(policy);
   const Attributes attributes(policy, error);
   PolicyTraits& traits = result->traits;
   traits.name = result->name;
