@@ -1,5 +1,6 @@
 // twinserve compare: several runs side by side, metrics and configurations.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -293,6 +294,33 @@ void NoteChance(const std::vector<run::RunResult>& runs,
       seeds_differ ? ", with different seeds" : "");
 }
 
+// Says that the policies differ in more than their decisions: the time of the host hides behind the
+// device with some of them alone. `differences`: of configurations that can be read.
+void NoteHosts(const std::vector<run::RunResult>& runs,
+               const std::vector<FieldDifference>& differences) {
+  if (differences.empty()) return;
+  std::vector<std::string> ahead;
+  std::vector<std::string> waiting;
+  for (const run::RunResult& run : runs) {
+    if (run.measured) continue;
+    const fs::path file = run.path / "config.resolved.textproto";
+    try {
+      const ExperimentConfig config = ParseExperiment(ReadTextFile(file), file.string(), run.name);
+      const bool plans_ahead =
+          TraitsOf(config).steps_in_flight_max > config.system.parallelism.pipeline;
+      (plans_ahead ? ahead : waiting).push_back(run.name);
+    } catch (const InputError&) {
+      return;  // the file of an own policy is gone, or an earlier version wrote the run
+    }
+  }
+  if (ahead.empty() || waiting.empty()) return;
+  std::cerr << fmt::format(
+      "note: {} plan{} each step while the one before it runs, {} wait{} for its results: their "
+      "difference includes the time of the host\n",
+      fmt::join(ahead, ", "), ahead.size() == 1 ? "s" : "", fmt::join(waiting, ", "),
+      waiting.size() == 1 ? "s" : "");
+}
+
 void PrintJson(const std::vector<run::RunResult>& results, std::span<const NamedSummary> runs,
                const std::vector<std::string>& names,
                const std::vector<FieldDifference>& differences,
@@ -338,6 +366,7 @@ void Compare(const CompareArguments& arguments) {
   }
   const std::vector<FieldDifference> differences = Differences(results);
   if (arguments.draws == 0) NoteChance(results, differences);
+  NoteHosts(results, differences);
   const std::optional<run::UncertaintyComparison> draws = Draw(arguments);
   if (arguments.format == "json") {
     PrintJson(results, runs, names, differences, draws);

@@ -66,6 +66,22 @@ TEST_F(CompareCommandTest, WritesMarkdownAndLatex) {
                         "steps & steps & 12\\,345 & 7000 & $-$43.3\\% \\\\\n"));
 }
 
+// The time of the host hides behind the device with asynchronous scheduling alone.
+TEST_F(CompareCommandTest, SaysThatHostsDiffer) {
+  const auto run = [&](const std::string& out, const std::vector<std::string>& changes) {
+    std::vector<std::string> words = {"run", "small.textproto", "--out", out};
+    words.insert(words.end(), changes.begin(), changes.end());
+    const CommandOutcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  };
+  run("ahead", {"--set", "policy.vllm_v1.async_scheduling=true"});
+  run("waits", {});
+  EXPECT_THAT(Run({"compare", "ahead", "waits"}).err,
+              HasSubstr("note: ahead plans each step while the one before it runs, waits waits for "
+                        "its results: their difference includes the time of the host\n"));
+  EXPECT_THAT(Run({"compare", "waits", "waits"}).err, Not(HasSubstr("time of the host")));
+}
+
 TEST_F(CompareCommandTest, RefusesAMetricThatNoRunHas) {
   WriteRun("a", R"({"steps": 12, "mean_ttft_ms": 1.5})");
   const CommandOutcome outcome = Run({"compare", "a", "--metrics", "steps,mean_tft_ms"});
