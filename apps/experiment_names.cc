@@ -54,6 +54,11 @@ bool IsName(const fs::path& asked) {
 
 [[noreturn]] void RefuseName(const std::string& asked, const std::vector<std::string>& names) {
   const std::vector<std::string_view> views(names.begin(), names.end());
+  if (names.empty()) {
+    throw InputError(InputError::Kind::kUsage, Printable(asked),
+                     "is no file, and there is no folder experiments here, in which names are "
+                     "looked up; allowed: a file, or a name where that folder lies");
+  }
   throw InputError(
       InputError::Kind::kUsage, Printable(asked),
       fmt::format("is no file and no experiment by name; nearest {}; allowed: a file, or "
@@ -79,8 +84,7 @@ fs::path ExperimentFile(const fs::path& asked) {
   if (!IsName(asked) || fs::exists(asked, ignored)) return asked;
   std::vector<std::string> names = NamesIn(kFolder);
   if (names.empty() && !data.empty()) names = NamesIn(data / kFolder);
-  if (!names.empty()) RefuseName(asked.string(), names);
-  return asked;
+  RefuseName(asked.string(), names);
 }
 
 }  // namespace twin::apps

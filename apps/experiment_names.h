@@ -11,8 +11,8 @@ void SetDataFolder(std::filesystem::path folder);
 // The file that `asked` names. A path of a file names itself. Where there is none, it is looked for
 // below `experiments` of the current folder, then in the folder of SetDataFolder() and below its
 // `experiments`; the suffix .textproto may be left out. Returns `asked` if nothing was found, so
-// that errors say what was asked for. Throws InputError (usage) with the nearest names for a name
-// that no folder `experiments` has.
+// that errors say what was asked for. Throws InputError (usage) for a name that no folder
+// `experiments` has: with the nearest names, or with where names are looked up.
 std::filesystem::path ExperimentFile(const std::filesystem::path& asked);
 
 }  // namespace twin::apps

@@ -57,12 +57,20 @@ std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* /*any*/) { return true; });
 }
 
+// Commands that the Python package adds (apps/python/twinserve/_command.py).
+constexpr const char* kCommandsOfPackage[] = {"engines", "examples", "plot"};
+
 const CLI::App& FindCommand(const CLI::App& app, const std::string& name,
                             const std::string& where) {
   std::vector<std::string> names;
   for (const CLI::App* command : CommandsOf(app)) {
     if (command->get_name() == name) return *command;
     names.push_back(command->get_name());
+  }
+  if (std::ranges::find(kCommandsOfPackage, name) != std::end(kCommandsOfPackage)) {
+    throw InputError(InputError::Kind::kUsage, name,
+                     "is a command of the Python package; allowed: its command twinserve "
+                     "(pip install of a wheel of tools/wheel, or pip install .)");
   }
   RefuseName("command", name, where, names,
              fmt::format("allowed: {}; see {} --help", fmt::join(names, ", "), where));

@@ -113,6 +113,16 @@ def test_examples_are_copied_into_a_new_folder_only(call, tmp_path):
     assert again.stderr == ("twinserve: examples: copy: exists; allowed: a new or empty folder\n")
 
 
+def test_the_program_names_the_package_for_its_commands(call, command_line):
+    texts = (call(*COMMAND, "--help").stdout, command_line("--help").stdout)
+    of_package, of_program = (set(re.findall(r"^  (\w+) {2,}", text, re.MULTILINE)) for text in texts)
+    further = of_package - of_program
+    assert further == {"engines", "examples", "plot"}
+    for name in further:
+        refused = command_line(name, check=False)
+        assert refused.stderr.startswith(f"twinserve: {name}: is a command of the Python package; allowed: ")
+
+
 def test_figures_are_commands_and_modules(call, tmp_path):
     call(*COMMAND, "run", "quickstart/vllm_v1", "--set", "workload.requests=50", "--out", "run")
     assert call(*COMMAND, "plot", "latency_cdf", "run", "--out", "a.svg").stdout == "a.svg\n"

@@ -66,7 +66,13 @@ TEST_F(ExperimentNamesTest, ANameIsLookedUpHereThenInTheData) {
 TEST_F(ExperimentNamesTest, ErrorsOnFilesGetWhatWasAsked) {
   EXPECT_EQ(ExperimentFile("b.textproto"), "b.textproto");
   EXPECT_EQ(ExperimentFile("./quickstart/b"), "./quickstart/b");
-  EXPECT_EQ(ExperimentFile("quickstart/b"), "quickstart/b");  // no folder has names
+}
+
+TEST_F(ExperimentNamesTest, WithoutNamesTheRefusalSaysWhereTheyAreLookedUp) {
+  EXPECT_THAT([] { (void)ExperimentFile("quickstart/b"); },
+              ThrowsMessage<InputError>(
+                  HasSubstr("quickstart/b: is no file, and there is no folder experiments here, in "
+                            "which names are looked up; allowed: a file, or a name where")));
 }
 
 TEST_F(ExperimentNamesTest, AnUnknownNameIsRefusedWithTheNearest) {
