@@ -66,7 +66,8 @@ std::unique_ptr<TraceReader> Open(std::unique_ptr<LineReader> lines,
   if (run.requests.empty()) {
     lines->Refuse(
         fmt::format("holds the totals of a run of {} alone; allowed: a result with its "
-                    "requests; `compare` and `validate --measured` read totals",
+                    "requests (AIPerf: profile_export.jsonl); `compare` and `validate --measured` "
+                    "read totals",
                     run.format));
   }
   if (run.failed() > 0 && options.failed_rows == FailedRows::kRefuse) {

@@ -33,9 +33,27 @@ constexpr const char* kKnownFiles =
     "a result of `vllm bench serve`, SGLang's bench_serving, AIPerf, inference-perf or guidellm, "
     "or a log of requests";
 
+constexpr const char* kAiPerfRecords = "profile_export.jsonl";
+constexpr const char* kAiPerfSummary = "profile_export_aiperf.json";
+
+// The file of a run: `path` itself, or the records in a folder of AIPerf's artifacts, or its totals
+// where there are no records.
+std::string FileOf(const std::string& path) {
+  std::error_code unknown;
+  if (!fs::is_directory(path, unknown)) return path;
+  for (const char* const name : {kAiPerfRecords, kAiPerfSummary}) {
+    const fs::path file = fs::path(path) / name;
+    if (fs::exists(file, unknown)) return file.string();
+  }
+  throw InputError(InputError::Kind::kData, path,
+                   fmt::format("is a folder without {} and {}; allowed: a folder of AIPerf's "
+                               "artifacts, or a file: {}",
+                               kAiPerfRecords, kAiPerfSummary, kKnownFiles));
+}
+
 // AIPerf writes its settings beside its records.
 Json SummaryBeside(const std::string& path) {
-  const fs::path file = fs::path(path).parent_path() / "profile_export_aiperf.json";
+  const fs::path file = fs::path(path).parent_path() / kAiPerfSummary;
   if (!fs::exists(file)) return {};
   LineReader lines(file.string());
   std::vector<Json> documents = ParseJsonDocuments(lines, "JSON, whole");
@@ -183,7 +201,8 @@ std::vector<BenchmarkRun> ReadJsonRuns(LineReader& lines) {
   return runs;
 }
 
-std::vector<BenchmarkRun> ReadBenchmarkRuns(const std::string& path) {
+std::vector<BenchmarkRun> ReadBenchmarkRuns(const std::string& asked) {
+  const std::string path = FileOf(asked);
   LineReader lines(path);
   std::string_view line;
   if (!lines.Next(line)) lines.Refuse(fmt::format("is empty; allowed: {}", kKnownFiles));

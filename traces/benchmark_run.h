@@ -81,10 +81,10 @@ std::optional<double> TpotMs(const BenchmarkRequest& request);
 // Reads vLLM's and SGLang's benchmark results, AIPerf's profile_export.jsonl (with
 // profile_export_aiperf.json beside it, if that exists) or the latter alone, inference-perf's
 // per_request_lifecycle_metrics.json, guidellm's benchmarks.json, and logs of requests in CSV or
-// JSON. Several results in one file are several runs. Requests of a warm-up are left out. The runs
-// keep the rules of measured_rules.h. Throws InputError (data): file, line, field, what is wrong,
-// what is allowed; also if no request completed, and for a trace without measured times, whose
-// format it names.
-std::vector<BenchmarkRun> ReadBenchmarkRuns(const std::string& path);
+// JSON. A folder stands for AIPerf's files in it. Several results in one file are several runs.
+// Requests of a warm-up are left out. The runs keep the rules of measured_rules.h. Throws
+// InputError (data): file, line, field, what is wrong, what is allowed; also if no request
+// completed, and for a trace without measured times, whose format it names.
+std::vector<BenchmarkRun> ReadBenchmarkRuns(const std::string& asked);
 
 }  // namespace twin

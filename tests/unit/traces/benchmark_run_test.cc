@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <tuple>
@@ -24,6 +25,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
 
 // Four requests, the last of which failed: first tokens after 20, 30 and 20 ms, then four gaps of
 // 10 ms.
@@ -241,6 +243,27 @@ TEST_F(BenchmarkRunTest, AiPerfsUnitsAreReadOrRefused) {
   EXPECT_THAT(ErrorOf(record("ms", "1", "2", "characters")),
               HasSubstr("metrics.input_sequence_length.unit: found '\"characters\"'; allowed: "
                         "tokens"));
+}
+
+TEST_F(BenchmarkRunTest, AFolderOfAiPerfsArtifactsIsTheRunInIt) {
+  const std::string folder = scratch_.File("artifacts");
+  std::filesystem::create_directory(folder);
+  EXPECT_THAT([&] { (void)ReadBenchmarkRuns(folder); },
+              ThrowsMessage<InputError>(HasSubstr(
+                  "artifacts: is a folder without profile_export.jsonl and "
+                  "profile_export_aiperf.json; allowed: a folder of AIPerf's artifacts")));
+  std::ofstream(folder + "/profile_export_aiperf.json")
+      << R"({"request_count": {"unit": "requests", "avg": 1},
+             "benchmark_duration": {"unit": "ms", "avg": 2000},
+             "input_sequence_length": {"unit": "tokens", "avg": 100},
+             "output_sequence_length": {"unit": "tokens", "avg": 5},
+             "request_latency": {"unit": "s", "avg": 0.06}})";
+  EXPECT_THAT(ReadBenchmarkRuns(folder).front().requests, IsEmpty());
+  std::ofstream(folder + "/profile_export.jsonl")
+      << R"({"metadata": {"request_start_ns": 5}, "metrics": {"input_sequence_length":)"
+      << R"( {"value": 100}, "output_sequence_length": {"value": 5}, "request_latency":)"
+      << R"( {"value": 60, "unit": "ms"}}, "error": null})" << '\n';
+  EXPECT_EQ(ReadBenchmarkRuns(folder).front().requests.size(), 1U);
 }
 
 // 4 requests in 2 s, of 100 and 5 tokens, under whatever units the file names.

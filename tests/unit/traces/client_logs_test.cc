@@ -279,10 +279,11 @@ TEST(ClientExportTest, ReadsALogOfJsonLinesWithItsConversations) {
 }
 
 TEST(ClientExportTest, ResultsThatAreNoTraceSayWhatReadsThem) {
-  EXPECT_THAT(ErrorOf(R"({"total_input_tokens": 5, "request_throughput": 1, "completed": 1,
+  EXPECT_THAT(
+      ErrorOf(R"({"total_input_tokens": 5, "request_throughput": 1, "completed": 1,
                           "total_output_tokens": 5})"),
-              HasSubstr("totals of a run of vLLM bench alone; allowed: a result with its requests; "
-                        "`compare` and `validate --measured` read totals"));
+      HasSubstr("totals of a run of vLLM bench alone; allowed: a result with its requests "
+                "(AIPerf: profile_export.jsonl); `compare` and `validate --measured` read totals"));
   const std::string lists = R"({"input_lens": [5], "output_lens": [7]})";
   EXPECT_THAT(ErrorOf(lists + "\n" + lists), HasSubstr("holds 2 runs of vLLM bench; allowed: a "
                                                        "file with one of them"));
