@@ -89,10 +89,10 @@ class BottleneckSearch {
     ProposeMoreMemory(changes);
     const double replicas = std::max(std::ceil(come / leave * replicas_), replicas_ + 1.0);
     ProposeReplicas(static_cast<std::int64_t>(replicas), changes);
-    return Bottleneck{.text = fmt::format("load. {}/s come, {}/s leave", RoundedText(come, 3),
-                                          RoundedText(leave, 3)),
-                      .metric = "p99_ttft_ms",
-                      .changes = std::move(changes)};
+    return Bottleneck{
+        .text = fmt::format("load. {}/s come, {}/s leave", TableNumber(come), TableNumber(leave)),
+        .metric = "p99_ttft_ms",
+        .changes = std::move(changes)};
   }
 
   [[nodiscard]] std::optional<Bottleneck> Losses() const {
@@ -134,7 +134,7 @@ class BottleneckSearch {
     ProposeTwiceTheSequences(changes);
     ProposeReplicas(replicas_ + 1, changes);
     return Bottleneck{.text = fmt::format("sequences. {} run on average, of {:.0f} at most",
-                                          RoundedText(running, 3), limit),
+                                          TableNumber(running), limit),
                       .metric = "mean_ttft_ms",
                       .changes = std::move(changes)};
   }
@@ -151,7 +151,7 @@ class BottleneckSearch {
     return Bottleneck{
         .text = fmt::format("prompts. Steps hold {:.0f} of {} tokens on average, and {} requests "
                             "wait",
-                            tokens, budget, RoundedText(waiting, 3)),
+                            tokens, budget, TableNumber(waiting)),
         .metric = "mean_ttft_ms",
         .changes = std::move(changes)};
   }
@@ -169,7 +169,7 @@ class BottleneckSearch {
     }
     return Bottleneck{.text = fmt::format("prompts between decodes. The p99 of ITL is {} times its "
                                           "median",
-                                          RoundedText(ratio, 3)),
+                                          TableNumber(ratio)),
                       .metric = "p99_itl_ms",
                       .is_certain = false,
                       .changes = std::move(changes)};
@@ -224,7 +224,7 @@ std::string CapacityCommand(const ExperimentConfig& config, const std::string& e
   const double low = is_users ? load->value : load->value / 10;
   const double high = load->value * (is_users ? 20 : 6);
   return fmt::format("twinserve capacity {} --vary {} --between {},{} --until 'p99_ttft_ms<=1000'",
-                     experiment_file, load->path, RoundedText(low, 3), RoundedText(high, 3));
+                     experiment_file, load->path, RoundedText(low, 6), RoundedText(high, 6));
 }
 
 }  // namespace twin::apps

@@ -161,7 +161,7 @@ Advice NothingWaits(const AdvisedRun& run, run::RunControl& control) {
   Advice advice;
   advice.bottleneck =
       fmt::format("none at this load. Decodes read the weights for {} requests a step",
-                  RoundedText(NumberIn(run.summary, "mean_batch_sequences"), 2));
+                  TableNumber(NumberIn(run.summary, "mean_batch_sequences")));
   if (!CanTry(run, control)) return advice;
   const ProposedChange more = TwiceTheLoad(run.config, run.has_options);
   if (more.fields.empty()) return advice;
