@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "config/content_hash.h"
+#include "config/engine_settings.h"
 #include "config/experiment.pb.h"
 #include "config/experiment_config.h"
 #include "config/fill_defaults.h"
@@ -44,6 +47,9 @@ proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain
 proto::Experiment LayOver(proto::Experiment message, const std::string& source,
                           const fs::path& folder, std::vector<fs::path> chain,
                           std::vector<InputFile>& files) {
+  if (message.has_base() && message.base().empty()) {
+    RefuseFile(source, "base: is empty; allowed: the path of an experiment file");
+  }
   ResolveFiles(folder, message);
   if (!message.has_base()) {
     RequireNoBase(message, source);
@@ -76,6 +82,21 @@ proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain
   return LayOver(std::move(message), path.string(), file.parent_path(), std::move(chain), files);
 }
 
+// Applies the changes, `after_each` of them. An engine in the place of a policy gets its settings.
+template <class AfterEach>
+void ApplyChanges(std::span<const std::string> changes, proto::Experiment& message,
+                  AfterEach after_each) {
+  std::optional<proto::Policy> replaced;
+  for (const std::string& change : changes) {
+    const bool may_replace = change.starts_with("policy") && !message.policy().has_own();
+    if (may_replace) replaced = message.policy();
+    ApplyOverride(change, message);
+    after_each();
+  }
+  if (!replaced || !message.policy().own().has_engine()) return;
+  GiveSettings(*replaced, *message.mutable_policy()->mutable_own());
+}
+
 // Refuses a rate of 0 without a kind. A resolved experiment has both for arrivals without a rate.
 void RequireRate(const proto::Experiment& message, const std::string& source) {
   const proto::Arrivals& arrivals = message.workload().arrivals();
@@ -101,10 +122,7 @@ ExperimentTemplate ExperimentTemplate::FromText(std::string_view text, const std
 
 void ExperimentTemplate::Change(std::span<const std::string> changes, const fs::path& folder) {
   auto message = std::make_shared<proto::Experiment>(*message_);
-  for (const std::string& change : changes) {
-    ApplyOverride(change, *message);
-    ResolveFiles(folder, *message);
-  }
+  ApplyChanges(changes, *message, [&] { ResolveFiles(folder, *message); });
   RequireNoBase(*message, "--set");
   message_ = std::move(message);
 }
@@ -112,7 +130,7 @@ void ExperimentTemplate::Change(std::span<const std::string> changes, const fs::
 ExperimentConfig ExperimentTemplate::With(std::span<const std::string> changes,
                                           const fs::path& folder) const {
   auto message = std::make_shared<proto::Experiment>(*message_);
-  for (const std::string& change : changes) ApplyOverride(change, *message);
+  ApplyChanges(changes, *message, [] {});
   if (!changes.empty()) ResolveFiles(folder, *message);
   RequireRate(*message, source_);
   if (own_policy_ != nullptr && message->policy().has_own()) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "config/engine_settings.h"
 #include "config/experiment.bind.h"
 #include "config/experiment.pb.h"
 #include "config/overlay.h"
@@ -204,6 +205,9 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
   found->server->fill_defaults(*found->preset, found->version, machine, message, defaults);
   FillBoundary(*found, parallelism, *defaults.mutable_system()->mutable_boundary());
   // Another policy than the server's takes nothing from it; run/config_warnings.cc says so.
+  if (message.policy().own().has_engine()) {
+    GiveServerSettings(defaults.policy(), *message.mutable_policy()->mutable_own());
+  }
   if (message.policy().kind_case() != proto::Policy::KIND_NOT_SET &&
       message.policy().kind_case() != defaults.policy().kind_case()) {
     defaults.clear_policy();
