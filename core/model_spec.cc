@@ -12,7 +12,8 @@ namespace twin {
 namespace {
 
 [[noreturn]] void Refuse(const ModelSpec& model, const std::string& what) {
-  throw InputError(InputError::Kind::kUsage, "model " + model.name, what);
+  throw InputError(InputError::Kind::kUsage,
+                   model.name.empty() ? "model without a name" : "model " + model.name, what);
 }
 
 void RequirePositive(const ModelSpec& model, const char* field, std::int64_t value) {

@@ -1,13 +1,9 @@
 #include "apps/study/study_directory.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <cstdint>
 #include <fstream>
 #include <optional>
@@ -59,7 +55,7 @@ std::vector<StudyBuild> RequireOwnFolder(const Study& study, const fs::path& out
   const std::optional<StudyDocument> document = ReadStudyDocument(out / kStudyFile);
   if (!document) {
     for (const auto& entry : fs::directory_iterator(out)) {
-      if (!IsLeftover(entry.path()))
+      if (!IsLeftover(entry.path()) && entry.path().filename() != ".lock")
         RefuseFolder(out, "already exists and is not a study's folder; choose another --out");
     }
     return {};
@@ -120,36 +116,14 @@ void TimingFile::Append(const StudyRow& row) {
   out_.flush();
 }
 
-// Lets one process work in the folder at a time: the lock ends with the process.
-class StudyDirectory::FolderLock {
- public:
-  explicit FolderLock(const fs::path& folder)
-      : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), folder.string());
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-    const int error = errno;
-    close(descriptor_);
-    if (error != EWOULDBLOCK) {
-      throw std::system_error(error, std::generic_category(),
-                              fmt::format("{}: cannot be locked", folder.string()));
-    }
-    RefuseFolder(folder,
-                 "another process is running this study; wait for it, or choose another "
-                 "--out");
-  }
-  ~FolderLock() { close(descriptor_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
-
 StudyDirectory::StudyDirectory(const Study& study, const fs::path& out, bool accept_other_build)
     : study_(study), out_(out), runs_(out / "runs") {
   std::error_code error;
   fs::create_directories(out, error);
-  if (!fs::is_directory(out)) RefuseFolder(out, "is no folder, and none can be made there");
+  if (!fs::is_directory(out)) {
+    RefuseFolder(out, fmt::format("is no folder, and none can be made there{}",
+                                  error ? ": " + error.message() : ""));
+  }
   lock_ = std::make_unique<FolderLock>(out);
   const std::vector<StudyBuild> others = RequireOwnFolder(study, out, accept_other_build);
   RemoveLeftovers(out);

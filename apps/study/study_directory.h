@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/study/folder_lock.h"
 #include "apps/study/results_file.h"
 #include "apps/study/study.h"
 #include "apps/study/study_runner.h"
@@ -71,8 +72,6 @@ class StudyDirectory {
   SweepOutcome Finish();
 
  private:
-  class FolderLock;
-
   const Study& study_;
   const std::filesystem::path out_;
   const std::filesystem::path runs_;

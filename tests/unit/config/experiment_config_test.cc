@@ -222,6 +222,12 @@ TEST_F(ExperimentConfigTest, RefusesAnotherPolicyThanThatOfTheBaseUnlessTheFileD
   EXPECT_EQ(Read("sarathi.textproto").policy.Get<SarathiConfig>().chunk_size, 512);
 }
 
+TEST_F(ExperimentConfigTest, AnEmptyBaseIsRefused) {
+  Write("upper.textproto", "base: \"\"");
+  EXPECT_THAT(ErrorOf("upper.textproto"),
+              HasSubstr("base: is empty; allowed: the path of an experiment file"));
+}
+
 TEST_F(ExperimentConfigTest, DropsFieldsOfItsBase) {
   Write("upper.textproto",
         "base: \"small.textproto\" unset: \"seed\" unset: \"workload.requests\"");
