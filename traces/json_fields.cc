@@ -123,13 +123,19 @@ void JsonRequestFields::Refuse(std::string_view path, const std::string& allowed
   lines_.RefuseField(path, Shown(path), allowed);
 }
 
-std::int32_t JsonRequestFields::Tokens(std::string_view path) const {
+std::int64_t JsonRequestFields::Integer(std::string_view path, std::int64_t low,
+                                        std::int64_t high) const {
   const Json* value = Find(path);
-  const double tokens = value != nullptr && value->is_number() ? value->get<double>() : 0;
-  if (!(tokens >= 1 && tokens <= kTokensMax) || tokens != std::floor(tokens)) {
-    Refuse(path, fmt::format("an integer from 1 to {}", kTokensMax));
+  const double number = value != nullptr && value->is_number() ? value->get<double>() : -1;
+  const bool fits = number >= static_cast<double>(low) && number <= static_cast<double>(high);
+  if (!fits || number != std::floor(number)) {
+    Refuse(path, fmt::format("an integer from {} to {}", low, high));
   }
-  return static_cast<std::int32_t>(tokens);
+  return static_cast<std::int64_t>(number);
+}
+
+std::int32_t JsonRequestFields::Tokens(std::string_view path) const {
+  return static_cast<std::int32_t>(Integer(path, 1, kTokensMax));
 }
 
 TimePoint JsonRequestFields::Time(std::string_view path, double unit_seconds) const {

@@ -43,6 +43,9 @@ class JsonRequestFields {
   [[nodiscard]] const nlohmann::json* Find(std::string_view path) const;
   [[nodiscard]] std::string Shown(std::string_view path) const;
   [[nodiscard]] std::int32_t Tokens(std::string_view path) const;
+  // REQUIRES: 0 <= low <= high <= 2^53.
+  [[nodiscard]] std::int64_t Integer(std::string_view path, std::int64_t low,
+                                     std::int64_t high) const;
   // A time in units of `unit_seconds`, on any clock that starts in 1970 or later.
   [[nodiscard]] TimePoint Time(std::string_view path, double unit_seconds) const;
   // A length of time in units of `unit_seconds`, from 0 on; nullopt if it is missing or null.
