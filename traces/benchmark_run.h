@@ -22,6 +22,8 @@ struct BenchmarkRequest {
   bool without_output = false;     // not completed, for no other reason than that it has no token
   std::optional<Duration> ttft{};  // until its first token
   std::optional<Duration> e2e{};   // until its last token
+  // From its arrival at the engine to the first step with it, as the server measured it.
+  std::optional<Duration> waiting{};
   // `e2e` by another number of the file, which must agree with it. Set while a file is read.
   std::optional<Duration> stated_e2e{};
   std::vector<Duration> gaps{};  // between its tokens, or between chunks of tokens
@@ -52,6 +54,13 @@ inline constexpr const char* kOutputHistogram = "output_tokens";
 // Seconds from the first sending to the last token, among BenchmarkRun::totals.
 inline constexpr const char* kDurationTotal = "duration_seconds";
 
+// Parts of the mean TTFT in ms.
+struct TtftParts {
+  std::optional<double> waiting_ms{};   // as BenchmarkRequest::waiting
+  std::optional<double> prefill_ms{};   // from there to the first token, as the engine sees it
+  std::optional<double> boundary_ms{};  // the rest: the way to the engine and back
+};
+
 struct BenchmarkRun {
   std::string name;    // the file's name, with a number if the file holds several runs
   std::string format;  // "vLLM bench"
@@ -69,6 +78,7 @@ struct BenchmarkRun {
   std::map<std::string, double> totals;
   // In a run of totals: latencies in ms by their names ("ttft"), and lengths.
   std::map<std::string, BucketHistogram> histograms{};
+  TtftParts ttft_parts{};            // where the file has them for the run as a whole
   std::vector<std::string> notes{};  // what else the file says of the run, a sentence each
 
   [[nodiscard]] std::int64_t failed() const;

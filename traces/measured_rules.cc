@@ -78,6 +78,13 @@ class RequestRule {
       });
       *e2e = *ttft + rest;
     }
+    if (request_.waiting && ttft && *ttft > Duration{0}) {
+      Duration rest = *ttft - *request_.waiting;
+      Raise(rest, [&] {
+        return fmt::format("it waits for {}, but its first token comes after {}",
+                           Ms(*request_.waiting), Ms(*ttft));
+      });
+    }
     for (Duration& gap : request_.gaps) {
       Raise(gap,
             [&] { return fmt::format("a token comes {} before the one before it", Ms(-gap)); });

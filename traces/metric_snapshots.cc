@@ -43,6 +43,8 @@ struct MetricNames {
   const char* aborted;
   const char* cache_config;  // a gauge with labels
   const char* kv_tokens;     // a gauge
+  const char* waiting;       // histograms of parts of TTFT (TtftParts)
+  const char* prefill;
 };
 // vLLM counts prompt tokens of its prefills in its counter, so that only its histograms will do.
 const MetricNames kServers[] = {
@@ -58,7 +60,9 @@ const MetricNames kServers[] = {
      "num_requests_running",
      "",
      "cache_config_info",
-     ""},
+     "",
+     "request_queue_time_seconds",
+     "request_prefill_time_seconds"},
     {"sglang:",
      "prompt_tokens_histogram",
      "generation_tokens_histogram",
@@ -70,7 +74,9 @@ const MetricNames kServers[] = {
      "num_running_reqs",
      "num_aborted_requests_total",
      "cache_config_info",
-     "max_total_num_tokens"}};
+     "max_total_num_tokens",
+     "queue_time_seconds",
+     ""}};
 
 constexpr const char* kTtft = "time_to_first_token_seconds";
 constexpr const char* kEnd = "e2e_request_latency_seconds";
@@ -221,6 +227,22 @@ void SetLatency(const Difference& difference, const std::string& name, const cha
   run.histograms[latency] = std::move(*histogram);
 }
 
+void SetTtftParts(const Difference& difference, BenchmarkRun& run) {
+  const auto ttft = difference.HistogramOf(kTtft);
+  const auto mean_ms = [&](const char* name) -> std::optional<double> {
+    const auto histogram = name[0] == '\0' ? std::nullopt : difference.HistogramOf(name);
+    // A part of other requests than TTFT's is no part of its mean.
+    if (!histogram || !ttft || histogram->count != ttft->count) return std::nullopt;
+    return 1e3 * histogram->mean();
+  };
+  TtftParts& parts = run.ttft_parts;
+  parts.waiting_ms = mean_ms(difference.names().waiting);
+  parts.prefill_ms = mean_ms(difference.names().prefill);
+  if (!parts.waiting_ms || !parts.prefill_ms) return;
+  const double rest_ms = 1e3 * ttft->mean() - *parts.waiting_ms - *parts.prefill_ms;
+  if (rest_ms >= 0) parts.boundary_ms = rest_ms;
+}
+
 // Tokens of prompts or of outputs: their histogram, or a counter of all of them.
 void SetTokens(const Difference& difference, const char* histogram, const char* counter,
                const char* key, const char* total, BenchmarkRun& run) {
@@ -326,6 +348,7 @@ BenchmarkRun ReadMetricSnapshots(const std::string& before, const std::string& a
   SetLatency(difference, kEnd, "e2el", run);
   SetLatency(difference, names.tpot, "tpot", run);
   for (const char* gaps : kGaps) SetLatency(difference, gaps, "itl", run);
+  SetTtftParts(difference, run);
   AddCounters(difference, first, run);
   AddServerFacts(second, run);
   AddDrafts(difference, second, run);

@@ -143,6 +143,7 @@ void ReadLatencies(const LogRow& row, const std::optional<Duration>& sent,
         after(FindTime(row, {"last", "last_token", "end"}));
   }
   request.SetPace(FindTime(row, {"tpot", "time_per_output_token"}));
+  request.waiting = FindTime(row, {"queue_time"});
 }
 
 void AddRow(const LogRow& row, BenchmarkRun& run) {

@@ -19,6 +19,7 @@
 #include "run/client_metrics.h"
 #include "run/measured_result.h"
 #include "traces/metric_snapshots.h"
+#include "traces/step_records.h"
 
 namespace twin::apps {
 namespace {
@@ -50,6 +51,17 @@ std::vector<BenchmarkRun> ReadRuns(const MeasuredArguments& arguments) {
   return ReadBenchmarkRuns(files[0]);
 }
 
+std::optional<StepRecords> ReadSteps(const MeasuredArguments& arguments, std::size_t runs) {
+  if (arguments.steps.empty()) return std::nullopt;
+  if (runs != 1) {
+    throw InputError(
+        InputError::Kind::kUsage, "validate: --steps",
+        fmt::format("are those of one run, and {} holds {}; allowed: a file of one run",
+                    arguments.files.front(), runs));
+  }
+  return ReadStepRecords(arguments.steps);
+}
+
 // Rates of the time between two snapshots.
 void TakeTime(const std::optional<double>& seconds, BenchmarkRun& run) {
   if (!seconds) return;
@@ -63,6 +75,9 @@ void WriteReports(const fs::path& out, const std::vector<NamedComparison>& compa
                   run::RunControl& control) {
   WriteFile(out / "errors.csv", ErrorsCsv(compared));
   WriteFile(out / "parts.csv", PartsCsv(compared));
+  if (compared.front().comparison.steps) {
+    WriteFile(out / "steps.csv", compared.front().comparison.steps->csv);
+  }
   WriteFile(out / "report.md", ReportMarkdown(compared));
   if (run::PlotlyScript().empty()) {
     control.OnNote(fmt::format("wrote {}; this program has no Plotly, which report.html needs",
@@ -88,6 +103,10 @@ CommandOption AddMeasuredOptions(CommandParser command, const std::vector<std::s
                  "Seconds between two snapshots of /metrics: gives rates, and the load unless "
                  "--rate or --concurrency does")
       .InRange(1e-3, 1e9);
+  command.AddOption("--steps", arguments.steps,
+                    "Files with a record of each step of the run's server, as Dynamo's --fpm-trace "
+                    "writes them (ForwardPassMetrics, JSON lines, plain or gzip): compare each "
+                    "with the time that the cost model predicts for its batch");
   command.AddOption("--system", arguments.question.system,
                     "Experiment file whose system, policy and cost model served the measured run");
   AddExperimentOptions(command, line, arguments.question.options, "--system");
@@ -100,6 +119,7 @@ void CompareMeasuredRuns(const MeasuredArguments& arguments,
   question.changes = changes;
   question.measured = fmt::format("{}", fmt::join(arguments.files, " "));
   std::vector<BenchmarkRun> runs = ReadRuns(arguments);
+  const std::optional<StepRecords> steps = ReadSteps(arguments, runs.size());
   const fs::path out =
       out_folder.empty() ? "runs/" + fs::path(arguments.files.back()).stem().string() + ".measured"
                          : out_folder;
@@ -117,7 +137,8 @@ void CompareMeasuredRuns(const MeasuredArguments& arguments,
   for (std::size_t i = 0; i < runs.size(); ++i) {
     WriteLoad(runs[i], LoadFile(out, i, runs.size()));
     run::WriteMeasuredFolder(runs[i], MeasuredFolder(out, i, runs.size()));
-    compared.push_back({runs[i].name, CompareMeasured(runs[i], systems[i], loads[i], control)});
+    const MeasuredQuestion asked{runs[i], systems[i], loads[i], steps ? &*steps : nullptr};
+    compared.push_back({runs[i].name, CompareMeasured(asked, control)});
     PrintComparison(std::cout, compared.back());
   }
   WriteReports(out, compared, control);
@@ -130,6 +151,7 @@ void RefuseMeasuredOptions(const MeasuredArguments& arguments) {
   };
   if (!arguments.question.system.empty()) refuse("--system");
   if (arguments.between_s) refuse("--between");
+  if (!arguments.steps.empty()) refuse("--steps");
   if (const auto option = arguments.question.options.FirstGiven()) refuse(option->name);
 }
 

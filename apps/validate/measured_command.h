@@ -13,6 +13,7 @@ namespace twin::apps {
 struct MeasuredArguments {
   std::vector<std::string> files;   // one, or two snapshots of /metrics
   std::optional<double> between_s;  // the time between the snapshots
+  std::vector<std::string> steps;   // files with records of the run's steps
   SystemQuestion question;          // without its file and changes
 };
 

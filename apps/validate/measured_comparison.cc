@@ -13,6 +13,8 @@
 #include "apps/validate/measured_causes.h"
 #include "apps/validate/measured_report.h"
 #include "apps/validate/simulated_clients.h"
+#include "apps/validate/step_predictor.h"
+#include "apps/validate/ttft_parts.h"
 #include "core/input_error.h"
 #include "core/seed_range.h"
 #include "core/statistics.h"
@@ -64,26 +66,30 @@ bool SameRequests(const std::vector<BenchmarkRequest>& a, const std::vector<Benc
 // Compares one run. Borrows all arguments of its constructor.
 class Comparer {
  public:
-  Comparer(const BenchmarkRun& run, const MeasuredSystem& system, const MeasuredLoad& load,
-           run::RunControl& control)
-      : run_(run),
-        system_(system),
-        load_(load),
+  Comparer(const MeasuredQuestion& question, run::RunControl& control)
+      : run_(question.run),
+        system_(question.system),
+        load_(question.load),
+        records_(question.steps),
         control_(control),
-        config_(ExperimentWith(system, load.replay.changes)),
+        config_(ExperimentWith(system_, load_.replay.changes)),
         deployment_(run::Resolve(config_, costs_)),
-        completed_(CompletedOf(run.requests)),
+        completed_(CompletedOf(run_.requests)),
         measured_(completed_) {}
 
   MeasuredComparison Compare() {
+    if (records_ != nullptr) (void)StepPredictor(deployment_);  // refuses before the simulations
     result_.load = load_.replay.text;
     result_.facts = system_.facts;
     Measure();
     Simulate();
     AddErrors();
+    AddSteps();
     AddConversations();
     AddWaitingReading();
     AddCauses();
+    ExplainBySteps();
+    AddTtftParts();
     AddEffects();
     Explain();
     AddAssumptions();
@@ -100,6 +106,9 @@ class Comparer {
   void MeasureTotals();
   void Simulate();
   void AddErrors();
+  void AddSteps();
+  void ExplainBySteps();
+  void AddTtftParts();
   void AddWaitingReading();
   void AddCauses();
   void AddEffects();
@@ -109,6 +118,11 @@ class Comparer {
   void AddAssumptions();
   void AddAdvice();
   void AddConversations();
+  [[nodiscard]] bool IsAnyMeanOff() const {
+    return std::ranges::any_of(result_.errors, [](const MetricError& error) {
+      return StatisticOf(error.metric) == "mean" && error.verdict() == ErrorVerdict::kOff;
+    });
+  }
   [[nodiscard]] bool SharesContent() const {
     return std::ranges::any_of(completed_, [](const auto& one) { return one.session != 0; });
   }
@@ -137,6 +151,7 @@ class Comparer {
   const BenchmarkRun& run_;
   const MeasuredSystem& system_;
   const MeasuredLoad& load_;
+  const StepRecords* records_;
   run::RunControl& control_;
   run::CostCache costs_;
   ExperimentConfig config_;
@@ -147,6 +162,8 @@ class Comparer {
   std::map<std::string, QuantileRange> ranges_;  // of the measured quantiles that buckets give
   SimulatedClients base_;  // the median prediction, with the first draw of the arrivals
   run::MetricValues simulated_values_;
+  double waiting_ms_ = 0;  // simulated parts of TTFT, means over the draws of the arrivals
+  double prefill_ms_ = 0;
   bool paired_ = false;
   bool has_model_draws_ = false;
   LogVariances sampling_;
@@ -239,6 +256,10 @@ void Comparer::Simulate() {
   const std::vector<run::MetricValues> of_arrivals(
       values.begin(), values.begin() + static_cast<std::ptrdiff_t>(arrivals));
   simulated_values_ = MeanOf(of_arrivals);
+  for (std::size_t i = 0; i < arrivals; ++i) {
+    waiting_ms_ += all[i].waiting_ms / static_cast<double>(arrivals);
+    prefill_ms_ += all[i].prefill_ms / static_cast<double>(arrivals);
+  }
   if (drawn) arrivals_ = VariancesOver(of_arrivals);
   if (has_model_draws_) {
     model_ = VariancesOver({values.begin() + static_cast<std::ptrdiff_t>(arrivals), values.end()});
@@ -295,6 +316,63 @@ void Comparer::AddErrors() {
                    "tokens, as with --save-detailed");
 }
 
+void Comparer::AddSteps() {
+  if (records_ == nullptr) return;
+  MeasuredWork work;
+  if (run_.requests.empty()) {
+    work.requests = run_.totals.at("completed");
+    work.decodes = run_.totals.at("total_output_tokens") - work.requests;
+  }
+  for (const BenchmarkRequest& request : completed_) {
+    work.requests += 1;
+    work.decodes += request.output_tokens - 1;
+  }
+  result_.steps =
+      CompareSteps(*records_, deployment_, SimulateSteps(config_, costs_, control_), work);
+  if (!system_.drafts.empty()) {
+    result_.notes.emplace_back("the predicted times are of steps without drafts");
+  }
+}
+
+// How much of the errors the times of steps are, where a mean is off.
+void Comparer::ExplainBySteps() {
+  if (!result_.steps || result_.steps->classes.empty() || !IsAnyMeanOff()) return;
+  std::string line = fmt::format("Step times at the recorded batches are off by {:+.1f} %",
+                                 result_.steps->classes.back().percent());
+  for (const char* metric : {"mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
+    const MetricError* const error = Find(metric);
+    if (error != nullptr)
+      line += fmt::format(", {} by {:+.1f} %", TitleOf(metric), error->percent());
+  }
+  result_.explanation.push_back(line + ": batches, queues and the boundary are the rest");
+}
+
+void Comparer::AddTtftParts() {
+  const auto simulated_ttft = simulated_values_.find("mean_ttft_ms");
+  if (simulated_ttft == simulated_values_.end()) return;
+  const auto ttft = measured_values_.find("mean_ttft_ms");
+  TtftMeans means{.measured_ms = {}, .simulated_ms = simulated_ttft->second};
+  if (ttft != measured_values_.end()) means.measured_ms = ttft->second;
+  // Below a nanosecond, the difference of the means is rounding.
+  const double rest_ms =
+      std::round(1e6 * (simulated_ttft->second - waiting_ms_ - prefill_ms_)) / 1e6;
+  const TtftParts simulated{
+      .waiting_ms = waiting_ms_, .prefill_ms = prefill_ms_, .boundary_ms = std::max(rest_ms, 0.0)};
+  const TtftParts measured = MeasuredTtftParts(run_, completed_);
+  if (const std::string line = TtftPartsLine(measured, simulated, means); !line.empty()) {
+    result_.explanation.push_back("Where the time goes" + line);
+  }
+  if (!result_.steps || measured.prefill_ms) return;
+  if (result_.steps->missing.empty()) {
+    result_.explanation.push_back(
+        "Where the time goes by the steps" +
+        TtftPartsLine(result_.steps->measured_parts, result_.steps->simulated_parts, {}));
+  } else {
+    result_.notes.push_back("the records do not tell how long requests waited: " +
+                            result_.steps->missing);
+  }
+}
+
 // A turn that is sent at its recorded time does not wait for a simulated answer that comes later
 // than the measured one.
 void Comparer::AddConversations() {
@@ -342,10 +420,7 @@ void Comparer::AddWaitingReading() {
 
 // Named first: where a mean is off, the settings that would explain it.
 void Comparer::AddCauses() {
-  const bool is_off = std::ranges::any_of(result_.errors, [](const MetricError& error) {
-    return StatisticOf(error.metric) == "mean" && error.verdict() == ErrorVerdict::kOff;
-  });
-  if (!is_off) return;
+  if (!IsAnyMeanOff()) return;
   std::vector<std::filesystem::path> written;
   const auto write_shared = [&](double share) {
     written.push_back(load_.file.parent_path() /
@@ -484,6 +559,10 @@ void Comparer::AddAdvice() {
   if (!run_.requests.empty() && measured_.CountOf("itl") == 0) {
     advice.emplace_back("the times between tokens, which tell prefill from decode");
   }
+  if (records_ == nullptr) {
+    advice.emplace_back(
+        "the steps of the server, for --steps: Dynamo's --fpm-trace with DYN_FPM_MODE=full");
+  }
   if (!system_.kv_blocks_known) {
     advice.emplace_back(
         "the KV blocks of the server's start log: --metadata num_gpu_blocks=N "
@@ -508,9 +587,8 @@ void Comparer::AddAdvice() {
 
 }  // namespace
 
-MeasuredComparison CompareMeasured(const BenchmarkRun& run, const MeasuredSystem& system,
-                                   const MeasuredLoad& load, run::RunControl& control) {
-  return Comparer(run, system, load, control).Compare();
+MeasuredComparison CompareMeasured(const MeasuredQuestion& question, run::RunControl& control) {
+  return Comparer(question, control).Compare();
 }
 
 }  // namespace twin::apps

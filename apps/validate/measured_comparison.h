@@ -9,9 +9,11 @@
 #include "apps/validate/measured_error.h"
 #include "apps/validate/measured_load.h"
 #include "apps/validate/measured_parts.h"
+#include "apps/validate/measured_steps.h"
 #include "apps/validate/measured_system.h"
 #include "run/run_control.h"
 #include "traces/benchmark_run.h"
+#include "traces/step_records.h"
 
 namespace twin::apps {
 
@@ -35,6 +37,7 @@ struct MeasuredComparison {
   std::vector<MetricError> errors;
   std::vector<PartEffect> effects;       // on the means of the latencies
   std::vector<std::string> explanation;  // the largest part, and the fact to check
+  std::optional<StepComparison> steps;   // of a run whose steps were recorded
   // The completed requests, in order of sending; without `measured` if the file has totals alone.
   // `simulated`: of the median prediction, with the first draw of the arrivals.
   std::vector<BenchmarkRequest> measured;
@@ -43,9 +46,16 @@ struct MeasuredComparison {
   bool paired = false;     // the k-th request is the same one on both sides
 };
 
+// A measured run, its system and load, and the records of its steps; null: none. Borrows all.
+struct MeasuredQuestion {
+  const BenchmarkRun& run;
+  const MeasuredSystem& system;
+  const MeasuredLoad& load;
+  const StepRecords* steps = nullptr;
+};
+
 // Simulates the run and compares. REQUIRES: its load was written (WriteLoad). Throws InputError;
 // std::runtime_error once `control` asks to stop.
-MeasuredComparison CompareMeasured(const BenchmarkRun& run, const MeasuredSystem& system,
-                                   const MeasuredLoad& load, run::RunControl& control);
+MeasuredComparison CompareMeasured(const MeasuredQuestion& question, run::RunControl& control);
 
 }  // namespace twin::apps

@@ -137,6 +137,11 @@ void AddRun(run::Page& page, const NamedComparison& named) {
   page.Paragraph(fmt::format("System: {}.", FactsText(run.facts)));
   page.Paragraph(fmt::format("Assumed: {}.", fmt::join(run.assumed, ", ")));
   page.Table(CellsOf(ErrorTable(run.errors, false)));
+  if (run.steps) {
+    page.Heading("Recorded steps");
+    page.Table(CellsOf(StepTable(run.steps->classes)));
+    for (const std::string& line : run.steps->lines) page.Paragraph(line);
+  }
   AddList(page, "What explains the errors", run.explanation);
   AddList(page, "Notes", run.notes);
   page.Heading("Measured and simulated requests");

@@ -117,6 +117,10 @@ void PrintComparison(std::ostream& out, const NamedComparison& run) {
   const MeasuredComparison& comparison = run.comparison;
   out << fmt::format("{}: {}\n", run.name, comparison.load);
   WriteTable(out, ErrorTable(comparison.errors, true), TableFormat::kText);
+  if (comparison.steps) {
+    WriteTable(out, StepTable(comparison.steps->classes), TableFormat::kText);
+    for (const std::string& line : comparison.steps->lines) out << line << '\n';
+  }
   for (const std::string& line : comparison.explanation) out << line << '\n';
   for (const std::string& line : comparison.notes) out << "note: " << line << '\n';
   for (const std::string& line : comparison.to_record) out << "to know more: " << line << '\n';
@@ -164,6 +168,11 @@ std::string ReportMarkdown(std::span<const NamedComparison> runs) {
                         comparison.load, FactsText(comparison.facts),
                         fmt::join(comparison.assumed, ", "));
     text += TextOf(ErrorTable(comparison.errors, false));
+    if (comparison.steps) {
+      text +=
+          fmt::format("\n### Recorded steps\n\n{}", TextOf(StepTable(comparison.steps->classes)));
+      AddList(text, "Batches and queues", comparison.steps->lines);
+    }
     AddList(text, "What explains the errors", comparison.explanation);
     AddList(text, "Notes", comparison.notes);
     AddEffects(text, comparison.effects, Variant::Kind::kPart);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <utility>
 
 #include "apps/validate/measured_load.h"
@@ -35,6 +37,35 @@ class ClientLog final : public RunListener {
   std::vector<BenchmarkRequest> requests;
   double waiting_s = 0;  // of all that completed
   double prefill_s = 0;
+};
+
+// Adds up the steps of a run. It takes no streaks: their plans do not hold the queue of each step.
+class StepLog final : public RunListener {
+ public:
+  explicit StepLog(std::int32_t replicas) : ends_(static_cast<std::size_t>(replicas)) {}
+
+  void OnEnded(const RequestLife& life) override {
+    if (life.status == RequestStatus::kCompleted) ++steps.completed;
+  }
+  void OnStepEnded(const EndedStep& step) override {
+    const StepPlan& plan = step.plan;
+    TimePoint& end = ends_.at(static_cast<std::size_t>(plan.replica));
+    const double seconds = Seconds(step.finished - std::max(end, step.planned));
+    end = step.finished;
+    if (plan.totals.tokens() == 0) return;
+    ++(plan.totals.prefill_items > 0 ? steps.prompt_steps : steps.decode_steps);
+    steps.decodes += plan.totals.decode_items;
+    steps.prompt_tokens += plan.totals.prefill_tokens;
+    steps.seconds += seconds;
+    steps.waiting_s += seconds * plan.waiting;
+    steps.prefill_s += seconds * static_cast<double>(plan.totals.prefill_items);
+    steps.waiting_max = std::max<std::int64_t>(steps.waiting_max, plan.waiting);
+  }
+
+  SimulatedSteps steps;
+
+ private:
+  std::vector<TimePoint> ends_;  // of the latest step, by replica
 };
 
 // Passes warnings on, and asks to stop; progress is the caller's.
@@ -95,6 +126,16 @@ std::vector<SimulatedClients> SimulateClients(const std::vector<ExperimentConfig
   control.OnProgressEnd();
   run::EndIfStopped(control);
   return all;
+}
+
+SimulatedSteps SimulateSteps(const ExperimentConfig& experiment, run::CostCache& costs,
+                             run::RunControl& control) {
+  const run::Deployment deployment = run::Resolve(experiment, costs);
+  FirstWarnings silent(control, false);
+  StepLog log(deployment.world.replicas);
+  run::Simulate(deployment, silent, {.listeners = {&log}, .observers = {}});
+  run::EndIfStopped(control);
+  return log.steps;
 }
 
 }  // namespace twin::apps

@@ -30,4 +30,21 @@ struct SimulatedClients {
 std::vector<SimulatedClients> SimulateClients(const std::vector<ExperimentConfig>& experiments,
                                               run::CostCache& costs, run::RunControl& control);
 
+// The steps of a run as a server that records them sees them.
+struct SimulatedSteps {
+  std::int64_t decode_steps = 0;  // without prompts
+  std::int64_t prompt_steps = 0;
+  std::int64_t decodes = 0;  // of all steps
+  std::int64_t prompt_tokens = 0;
+  double seconds = 0;            // each step from the end of the one before, or from its planning
+  double waiting_s = 0;          // sum over steps of waiting requests x time
+  double prefill_s = 0;          // sum over steps of requests with a part of their prompt x time
+  std::int64_t waiting_max = 0;  // after the planning of a step, in one replica
+  std::int64_t completed = 0;    // requests
+};
+
+// Simulates the experiment step by step, without a warning. Throws as SimulateClients().
+SimulatedSteps SimulateSteps(const ExperimentConfig& experiment, run::CostCache& costs,
+                             run::RunControl& control);
+
 }  // namespace twin::apps

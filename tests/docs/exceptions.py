@@ -50,6 +50,9 @@ NOT_RUN = {
         "twinserve judge my_rules:MyScheduler --engine vllm==0.33.0 --set policy.vllm_v1.release=v0_33_0"
         " --set policy.vllm_v1.async_scheduling=true": VLLM,
     },
+    "docs/my-measured-run.md": {
+        "python -m dynamo.vllm --fpm-trace": "other program: Dynamo with vLLM",
+    },
     "docs/parameters.md": {
         "twinserve recommend --model Qwen/Qwen3-32B --hardware h100 --devices 8 --rate 20 --input-len 1024 --output-len 256 "
         "--until 'p99_ttft_ms<=500 && mean_tpot_ms<=20' --deploy d": "long: a search on 8 devices",
