@@ -98,18 +98,25 @@ class Replacement {
 
 }  // namespace
 
-ResultsFile::ResultsFile(fs::path path, const Study& study)
+ResultsFile::ResultsFile(fs::path path, const Study& study, bool extended)
     : path_(std::move(path)),
       study_(study),
       lead_(LeadOf(study)),
       derived_(study.config()),
       offsets_(study.rows(), -1),
       synced_(std::chrono::steady_clock::now()) {
+  if (extended) NumberPoints();
   // A crash of the machine may leave an empty file.
   if (fs::exists(path_) && !fs::is_empty(path_)) ReadRows();
+  if (strange_ > 0) {
+    throw InputError(InputError::Kind::kUsage, path_.string(),
+                     fmt::format("has {} runs of values or replications that this study lacks; "
+                                 "allowed: a study with all of them, or another --out",
+                                 strange_));
+  }
   if (end_ == 0) WriteHeader();
   Open();
-  if (derived_anew_) Rewrite(columns_);
+  if (derived_anew_ || numbers_anew_) Rewrite(columns_);
 }
 
 ResultsFile::~ResultsFile() {
@@ -176,17 +183,40 @@ void ResultsFile::ReadRows() {
   if (header) ReadHeader(line);  // without its end
 }
 
+void ResultsFile::NumberPoints() {
+  for (std::size_t point = 0; point < study_.points(); ++point) {
+    points_by_values_.emplace(study_.ValuesOf(point), point);
+  }
+}
+
+// The number in the row, or in an extended study that of its values; nullopt: it has none.
+std::optional<std::size_t> ResultsFile::PointOf(const std::vector<std::string_view>& cells) {
+  const auto point = NumberFrom<std::size_t>(cells[0]);
+  if (!point || points_by_values_.empty()) return point;
+  const std::vector<std::string> values(
+      cells.begin() + 1, cells.begin() + static_cast<std::ptrdiff_t>(lead_.size()) - 2);
+  if (*point < study_.points() && study_.ValuesOf(*point) == values) return point;
+  const auto found = points_by_values_.find(values);
+  if (found == points_by_values_.end()) return std::nullopt;
+  renumbered_ = numbers_anew_ = true;
+  return found->second;
+}
+
 // Stores the place of a row, if the row counts.
 void ResultsFile::NoteRow(const std::vector<std::string_view>& cells, std::int64_t offset) {
   in_order_ = false;
   if (cells.size() != lead_.size() + columns_.size() + derived_there_ + 1) return;
-  const auto point = NumberFrom<std::size_t>(cells[0]);
+  const auto point = PointOf(cells);
   const auto replication = NumberFrom<std::uint32_t>(cells[lead_.size() - 2]);
   const auto seed = NumberFrom<std::uint64_t>(cells[lead_.size() - 1]);
-  if (!point || !replication || !seed) return;
+  const bool known = point && replication && seed && *point < study_.points() &&
+                     *replication < study_.config().replications &&
+                     *seed == study_.SeedOf(*replication);
+  if (!known) {
+    if (!points_by_values_.empty()) ++strange_;
+    return;
+  }
   const StudyRowId id{.point = *point, .replication = *replication};
-  const bool known = id.point < study_.points() && id.replication < study_.config().replications;
-  if (!known || *seed != study_.SeedOf(id.replication)) return;
   offsets_[study_.IndexOf(id)] = cells.back().empty() ? offset : -1;
 }
 
@@ -264,7 +294,7 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
     CHECK(found != columns.end());
     places.push_back(lead_.size() + static_cast<std::size_t>(found - columns.begin()));
   }
-  const bool same = columns == columns_ && !derived_anew_;
+  const bool same = columns == columns_ && !derived_anew_ && !numbers_anew_;
   SetColumns(columns);
   std::vector<std::int64_t> offsets(offsets_.size(), -1);
   CsvCells split;
@@ -283,6 +313,7 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
       split.Split(line);
       std::vector<std::string> moved(lead_.size() + columns.size());
       for (std::size_t i = 0; i < lead_.size(); ++i) moved[i] = cells[i];
+      moved[0] = std::to_string(study_.RowAt(row).point);
       for (std::size_t i = 0; i < places.size(); ++i) moved[places[i]] = cells[lead_.size() + i];
       line = Row(std::move(moved), std::string(cells.back()));
     }
@@ -296,7 +327,7 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
   end_ = end;
   in_order_ = true;
   derived_there_ = derived_.names().size();
-  derived_anew_ = false;
+  derived_anew_ = numbers_anew_ = false;
   Open();
 }
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,15 +29,19 @@ class ResultsFile {
  public:
   // Opens `path`, or creates it; an empty file is a new one. Rows of a file that is there count as
   // done if they are complete, belong to the study and have no error; all other rows are made
-  // again. Borrows the study. Throws InputError (usage) if the file is not the study's,
+  // again. `extended`: the file is of a study with fewer values or replications, whose points may
+  // have other numbers; its rows are found by their values. Borrows the study. Throws InputError
+  // (usage) if the file is not the study's, or has rows that an extended study lacks;
   // std::system_error.
-  ResultsFile(std::filesystem::path path, const Study& study);
+  ResultsFile(std::filesystem::path path, const Study& study, bool extended = false);
   ~ResultsFile();
   ResultsFile(const ResultsFile&) = delete;
   ResultsFile& operator=(const ResultsFile&) = delete;
 
   // By row (Study::RowAt).
   [[nodiscard]] bool Has(std::size_t row) const { return offsets_[row] >= 0; }
+  // Whether points of the file had other numbers.
+  [[nodiscard]] bool renumbered() const { return renumbered_; }
   // Appended rows that have an error.
   [[nodiscard]] std::size_t failed() const { return failed_; }
 
@@ -50,6 +56,8 @@ class ResultsFile {
   void ReadHeader(const std::string& line);
   void ReadRows();
   void NoteRow(const std::vector<std::string_view>& cells, std::int64_t offset);
+  void NumberPoints();
+  [[nodiscard]] std::optional<std::size_t> PointOf(const std::vector<std::string_view>& cells);
   void SetColumns(const std::vector<std::string>& columns);
   void AddColumns(const StudyRow& row);
   void Rewrite(const std::vector<std::string>& columns);
@@ -65,8 +73,12 @@ class ResultsFile {
   std::vector<std::string> lead_;     // point, axes, replication, seed
   std::vector<std::string> columns_;  // keys of summaries, in order
   DerivedColumns derived_;
-  std::size_t derived_there_ = 0;      // columns of the file that are derived ones
-  bool derived_anew_ = false;          // they may differ from the study's
+  std::size_t derived_there_ = 0;  // columns of the file that are derived ones
+  bool derived_anew_ = false;      // they may differ from the study's
+  std::map<std::vector<std::string>, std::size_t> points_by_values_;  // of an extended study
+  bool renumbered_ = false;
+  bool numbers_anew_ = false;          // of points, in the file
+  std::size_t strange_ = 0;            // rows that an extended study lacks
   std::vector<std::int64_t> offsets_;  // of each row in the file; negative: not there
   std::int64_t end_ = 0;               // of the file
   std::int64_t latest_ = -1;           // the row that was appended last

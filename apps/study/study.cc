@@ -40,6 +40,12 @@ std::string Located(const StudyConfig& study, const std::string& file) {
   return (study.folder / file).lexically_normal().string();
 }
 
+AxisConfig WithPath(const std::string& path) {
+  AxisConfig axis;
+  axis.path = path;
+  return axis;
+}
+
 constexpr std::string_view kPrimaryMetrics[] = {"mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms",
                                                 "mean_e2el_ms", "output_token_rate"};
 
@@ -168,18 +174,55 @@ void Study::SetHash() {
   shown.derived.clear();
   shown.primary.clear();
   shown.set = changes_;
+  hash_ = run_hash_ = HashOf(shown, axes_);
+  if (config_.warmup != WarmupRule::kExperiment) return;
+  shown.replications = 1;
+  shown.seed = first_seed_;
+  shown.sampling = {};
+  std::vector<Axis> of_files;
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    if (NamesFiles(axes_[i])) {
+      of_files.push_back(axes_[i]);
+      continue;
+    }
+    AxisConfig& axis = shown.axes[i];
+    for (AxisConfig& coupled : axis.coupled) coupled = WithPath(coupled.path);
+    AxisConfig plain = WithPath(axis.path);
+    plain.coupled = std::move(axis.coupled);
+    axis = std::move(plain);
+  }
+  run_hash_ = HashOf(shown, of_files);
+}
+
+// A hash of the study's fields as they are shown, of the files of the bases, and of those that the
+// values of `axes` name.
+std::string Study::HashOf(const StudyConfig& shown, std::span<const Axis> axes) const {
   std::uint64_t hash = HashText(WriteStudy(shown));
+  for (const Axis& axis : axes) {
+    for (const std::uint64_t files : FileHashesOf(axis)) hash = MixWords(hash, files);
+  }
   std::vector<std::string> varied;
   for (const Axis& axis : axes_) {
-    for (const Track& track : axis.tracks) {
-      varied.push_back(track.path);
-      if (track.integers) continue;
-      for (const std::string& value : track.values)
-        hash = MixWords(hash, bases_.front().HashOfFilesIn(track.path, value, config_.folder));
-    }
+    for (const Track& track : axis.tracks) varied.push_back(track.path);
   }
   for (const ExperimentTemplate& base : bases_) hash = MixWords(hash, base.Hash(varied));
-  hash_ = HexText(hash);
+  return HexText(hash);
+}
+
+// By value; 0 for one that names no file.
+std::vector<std::uint64_t> Study::FileHashesOf(const Axis& axis) const {
+  std::vector<std::uint64_t> hashes;
+  for (const Track& track : axis.tracks) {
+    if (track.integers) continue;
+    for (const std::string& value : track.values) {
+      hashes.push_back(bases_.front().HashOfFilesIn(track.path, value, config_.folder));
+    }
+  }
+  return hashes;
+}
+
+bool Study::NamesFiles(const Axis& axis) const {
+  return std::ranges::any_of(FileHashesOf(axis), [](std::uint64_t hash) { return hash != 0; });
 }
 
 std::string Study::SeedNote() const {

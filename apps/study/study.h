@@ -83,6 +83,10 @@ class Study {
   // 64 bits in hexadecimal digits. Equal studies of equal experiments and input files (whole files,
   // including files that the axes name) have equal hashes on every machine.
   [[nodiscard]] const std::string& hash() const { return hash_; }
+  // As hash(), without the values of axes and the number of replications: where it is equal, runs
+  // of equal values and seeds are equal. Values that name files count. With a warm-up that is found
+  // over all runs, it is hash().
+  [[nodiscard]] const std::string& run_hash() const { return run_hash_; }
 
  private:
   // The values of one field.
@@ -106,6 +110,9 @@ class Study {
   Track MakeTrack(const AxisConfig& axis, const std::string& where) const;
   void CountPoints();
   void SetHash();
+  [[nodiscard]] std::string HashOf(const StudyConfig& shown, std::span<const Axis> axes) const;
+  [[nodiscard]] std::vector<std::uint64_t> FileHashesOf(const Axis& axis) const;
+  [[nodiscard]] bool NamesFiles(const Axis& axis) const;
   [[nodiscard]] std::size_t BaseOf(std::size_t point) const { return point / combinations_; }
   [[nodiscard]] std::vector<std::string> AxisValues(std::size_t point) const;
 
@@ -120,6 +127,7 @@ class Study {
   std::uint64_t first_seed_ = 0;
   std::set<std::string> primary_;
   std::string hash_;
+  std::string run_hash_;
 };
 
 }  // namespace twin::run

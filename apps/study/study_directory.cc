@@ -1,6 +1,7 @@
 #include "apps/study/study_directory.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -49,9 +50,38 @@ bool IsLeftover(const fs::path& path) {
       });
 }
 
-// The folder is new or empty, or holds this study. Returns the other builds that made its rows.
-std::vector<StudyBuild> RequireOwnFolder(const Study& study, const fs::path& out,
-                                         bool accept_other_build) {
+// A folder of a study.
+struct OwnFolder {
+  std::vector<StudyBuild> other_builds;  // that made its rows
+  bool is_extended = false;              // it has fewer values of axes, or fewer replications
+};
+
+// Throws unless the rows of another study are rows of this one, too.
+void RequireExtension(const Study& study, const StudyDocument& document, const fs::path& out,
+                      const fs::path& runs) {
+  const std::vector<std::string> fields = DifferentFields(document, study);
+  const std::string named =
+      fields.empty() ? "a file that it names" : fmt::format("{}", fmt::join(fields, ", "));
+  if (document.run_hash.empty() || document.run_hash != study.run_hash()) {
+    RefuseFolder(out, fmt::format("holds another study (hash {}, this one has {}), which differs "
+                                  "in {}; allowed: more values of an axis or more replications, "
+                                  "whose runs are added, or another --out",
+                                  document.hash.empty() ? "unreadable" : document.hash,
+                                  study.hash(), named));
+  }
+  const bool keeps_points = std::ranges::find(fields, "points") == fields.end() &&
+                            std::ranges::find(fields, "axis") == fields.end();
+  std::error_code unknown;
+  if (!keeps_points && fs::exists(runs, unknown) && !fs::is_empty(runs, unknown)) {
+    RefuseFolder(out,
+                 "keeps run directories, whose points would get other numbers; allowed: more "
+                 "replications, or another --out");
+  }
+}
+
+// The folder is new or empty, or holds this study, or runs of it.
+OwnFolder RequireOwnFolder(const Study& study, const fs::path& out, const fs::path& runs,
+                           bool accept_other_build) {
   const std::optional<StudyDocument> document = ReadStudyDocument(out / kStudyFile);
   if (!document) {
     for (const auto& entry : fs::directory_iterator(out)) {
@@ -60,19 +90,15 @@ std::vector<StudyBuild> RequireOwnFolder(const Study& study, const fs::path& out
     }
     return {};
   }
-  if (document->hash != study.hash()) {
-    RefuseFolder(out,
-                 fmt::format("holds another study (hash {}, this one has {}): its fields, its "
-                             "experiments or their files differ; choose another --out",
-                             document->hash.empty() ? "unreadable" : document->hash, study.hash()));
-  }
+  const bool is_extended = document->hash != study.hash();
+  if (is_extended) RequireExtension(study, *document, out, runs);
   if (document->build != ThisBuild() && !accept_other_build) {
     RefuseFolder(
         out, fmt::format("holds rows of another build ({}; this one is {}), which may give other "
                          "results; allowed: --accept-other-build, or another --out",
                          document->build.text(), ThisBuild().text()));
   }
-  return document->OthersThan(ThisBuild());
+  return {document->OthersThan(ThisBuild()), is_extended};
 }
 
 // REQUIRES: the folder is locked, so that no other process is writing them.
@@ -125,10 +151,16 @@ StudyDirectory::StudyDirectory(const Study& study, const fs::path& out, bool acc
                                   error ? ": " + error.message() : ""));
   }
   lock_ = std::make_unique<FolderLock>(out);
-  const std::vector<StudyBuild> others = RequireOwnFolder(study, out, accept_other_build);
+  const OwnFolder folder = RequireOwnFolder(study, out, runs_, accept_other_build);
   RemoveLeftovers(out);
-  WriteFile(out / kStudyFile, StudyJson(study, others));
-  results_ = std::make_unique<ResultsFile>(out / kResultsFile, study);
+  const auto write_study = [&] {
+    WriteFile(out / kStudyFile, StudyJson(study, folder.other_builds));
+  };
+  // Rows that an extended study lacks refuse it: then the folder stays as it was.
+  if (!folder.is_extended) write_study();
+  results_ = std::make_unique<ResultsFile>(out / kResultsFile, study, folder.is_extended);
+  if (folder.is_extended) write_study();
+  if (results_->renumbered()) fs::remove(out / "timing.csv");  // of other numbers
   timing_ = std::make_unique<TimingFile>(out / "timing.csv");
   for (std::size_t row = 0; row < study.rows(); ++row) {
     if (!IsDone(study, *results_, runs_, row)) missing_.push_back(row);

@@ -48,7 +48,9 @@ class TimingFile {
 //   timing.csv    wall time per run, in the order in which they finished
 //   runs/         run directories of the points that keep them, POINT_REPLICATION
 //
-// A folder of a study with the same hash is continued; rows with an error, and rows whose run
+// A folder of a study with the same hash is continued, as is one of a study that differs in fewer
+// values of axes or fewer replications: its rows are kept, and timing.csv begins anew if points get
+// other numbers. Rows with an error, and rows whose run
 // directory is wanted and missing, are made again. Only rows that were not appended are lost if the
 // process is killed; the half-written files that it left are removed.
 class StudyDirectory {

@@ -55,7 +55,30 @@ Json AxesJson(const Study& study) {
   return axes;
 }
 
+// Fields of study.json that decide about runs.
+constexpr std::array kDecidingFields = {"base",          "axis",   "sampling",
+                                        "sampling_seed", "points", "replications",
+                                        "seeds",         "warmup", "set"};
+
+std::vector<std::string> TextsOf(const Json& json) {
+  std::vector<std::string> texts;
+  for (const char* const field : kDecidingFields) {
+    const auto found = json.find(field);
+    texts.push_back(found == json.end() ? "" : found->dump());
+  }
+  return texts;
+}
+
 }  // namespace
+
+std::vector<std::string> DifferentFields(const StudyDocument& document, const Study& study) {
+  const std::vector<std::string> own = TextsOf(Json::parse(StudyJson(study, {})));
+  std::vector<std::string> fields;
+  for (std::size_t i = 0; i < own.size() && i < document.texts.size(); ++i) {
+    if (own[i] != document.texts[i]) fields.emplace_back(kDecidingFields.at(i));
+  }
+  return fields;
+}
 
 std::string StudyBuild::text() const {
   if (version.empty()) return "an unknown version";
@@ -79,6 +102,8 @@ std::optional<StudyDocument> ReadStudyDocument(const std::filesystem::path& file
   StudyDocument document;
   if (!json.is_object()) return document;
   document.hash = TextOf(json, "hash");
+  document.run_hash = TextOf(json, "run_hash");
+  document.texts = TextsOf(json);
   document.build = BuildOf(json);
   if (const auto earlier = json.find("earlier_builds"); earlier != json.end()) {
     for (const Json& build : *earlier) {
@@ -101,6 +126,7 @@ std::string StudyJson(const Study& study, const std::vector<StudyBuild>& earlier
   for (const DerivedConfig& column : config.derived)
     derived.push_back({{"name", column.name}, {"value", column.value}});
   Json json{{"hash", study.hash()},
+            {"run_hash", study.run_hash()},
             {"version", build.version},
             {"commit", build.commit},
             {"dirty", build.dirty},

@@ -26,6 +26,8 @@ StudyBuild ThisBuild();
 // Facts about a study that continuing it needs.
 struct StudyDocument {
   std::string hash;                        // empty: unreadable
+  std::string run_hash;                    // Study::run_hash(); empty of an earlier version
+  std::vector<std::string> texts;          // fields of the study as DifferentFields compares them
   StudyBuild build;                        // of the latest call
   std::vector<StudyBuild> earlier_builds;  // earlier ones with rows in the folder, each once
 
@@ -35,6 +37,9 @@ struct StudyDocument {
 
 // Reads study.json; nullopt if there is no such file.
 std::optional<StudyDocument> ReadStudyDocument(const std::filesystem::path& file);
+
+// The fields of a study in which another one of the same folder differs: "set", "axis".
+std::vector<std::string> DifferentFields(const StudyDocument& document, const Study& study);
 
 // study.json of this build.
 std::string StudyJson(const Study& study, const std::vector<StudyBuild>& earlier_builds);

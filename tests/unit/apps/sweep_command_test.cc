@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -211,8 +212,56 @@ TEST_F(SweepCommandTest, RefusesAFolderThatIsNotThisStudys) {
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_TRUE(other.wrote_one_line()) << other.err;
   EXPECT_THAT(other.err, HasSubstr("holds another study"));
+  EXPECT_THAT(other.err, HasSubstr(", which differs in set; allowed: more values"));
   (void)RunSmall("run");
   EXPECT_THAT(Sweep("run").err, HasSubstr("is not a study's folder"));
+}
+
+// Values in front, in the middle and of another axis move all points.
+TEST_F(SweepCommandTest, AStudyGrowsInItsFolder) {
+  EXPECT_EQ(Sweep("small").exit_code, 0);
+  std::string grown = kStudy;
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    grown.replace(grown.find(from), from.size(), to);
+  };
+  replace("[10, 20, 40]", "[5, 10, 15, 20, 40]");
+  replace("[4, 16]", "[4, 8, 16]");
+  replace("replications: 2", "replications: 3");
+  Write("study.textproto", grown);
+  const CommandOutcome continued = Sweep("small");
+  EXPECT_EQ(continued.exit_code, 0) << continued.err;
+  EXPECT_THAT(continued.err, HasSubstr("12 of 45 runs are there from before"));
+  EXPECT_EQ(Sweep("whole").exit_code, 0);
+  for (const char* const file : {"results.csv", "summary.csv", "study.json"}) {
+    EXPECT_EQ(Text("small/" + std::string(file)), Text("whole/" + std::string(file))) << file;
+  }
+}
+
+// Runs that are there would be lost.
+TEST_F(SweepCommandTest, AStudyDoesNotShrinkInItsFolder) {
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  const std::string before = Text("out/results.csv") + Text("out/study.json");
+  for (const auto& [from, to] : {std::pair("replications: 2", "replications: 1"),
+                                 std::pair("[10, 20, 40]", "[10, 40, 80]")}) {
+    std::string other = kStudy;
+    other.replace(other.find(from), std::string(from).size(), to);
+    Write("study.textproto", other);
+    const CommandOutcome refused = Sweep("out");
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr(" runs of values or replications that this study lacks; "
+                                       "allowed: a study with all of them, or another --out"));
+    EXPECT_EQ(Text("out/results.csv") + Text("out/study.json"), before);
+  }
+}
+
+TEST_F(SweepCommandTest, RunDirectoriesKeepTheirPoints) {
+  Write("study.textproto", std::string(kStudy) + "runs: [0]\n");
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  std::string grown = std::string(kStudy) + "runs: [0]\n";
+  grown.replace(grown.find("[10, 20"), 7, "[5, 10, 20");
+  Write("study.textproto", grown);
+  EXPECT_THAT(Sweep("out").err, HasSubstr("keeps run directories, whose points would get other "
+                                          "numbers; allowed: more replications"));
 }
 
 // As if another build had begun the folder.
