@@ -5,10 +5,13 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "config/policy.pb.h"
+#include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 
@@ -20,6 +23,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 constexpr std::string_view kRelease = "release";
+constexpr std::string_view kStages = "pipeline_parallel_size";
 constexpr std::string_view kAsync = "async_scheduling";
 
 // The text of a parameter; a message has none.
@@ -52,21 +56,34 @@ void Give(const Message& settings, std::span<const std::string_view> without,
   for (const FieldDescriptor* const field : fields) {
     const std::string& name = field->name();
     if (std::ranges::find(without, name) != without.end() || HasParameter(own, name)) continue;
+    // The scheduler of one stage has no such parameter.
+    if (name == kStages && ValueText(settings, *field) == "1") continue;
     proto::OwnPolicy::Parameter& parameter = *own.add_parameters();
     parameter.set_name(name);
     parameter.set_value(ValueText(settings, *field));
   }
 }
 
+// Refuses rules of another release than the engine's.
+void RequireRelease(const proto::VllmV1Policy& settings, const proto::OwnPolicy& own) {
+  if (!settings.has_release()) return;
+  const std::optional<ServerDecisions> decisions = DecisionsOfServer(own.engine());
+  std::string rules = decisions ? fmt::format("v{}", decisions->release) : "";
+  std::ranges::replace(rules, '.', '_');
+  const std::string& asked = proto::VllmV1Policy::Release_Name(settings.release());
+  if (asked == rules) return;
+  throw InputError(InputError::Kind::kUsage, "policy.vllm_v1.release",
+                   fmt::format("is {}, but {} decides; allowed: {}without it", asked, own.engine(),
+                               rules.empty() ? "" : rules + ", or "));
+}
+
 }  // namespace
 
 void GiveSettings(const proto::Policy& policy, proto::OwnPolicy& own) {
   if (policy.kind_case() == proto::Policy::kVllmV1) {
-    if (policy.vllm_v1().has_release()) {
-      throw InputError(InputError::Kind::kUsage, "policy.vllm_v1.release",
-                       fmt::format("is set, but {} decides; allowed: without it", own.engine()));
-    }
-    return Give(policy.vllm_v1(), {}, own);
+    RequireRelease(policy.vllm_v1(), own);
+    constexpr std::string_view kWithout[] = {kRelease};
+    return Give(policy.vllm_v1(), kWithout, own);
   }
   if (policy.kind_case() == proto::Policy::KIND_NOT_SET) return;
   std::vector<const FieldDescriptor*> kinds;

@@ -96,7 +96,7 @@ std::string MetricError::text() const {
     case ErrorVerdict::kCannotTell:
       return "cannot tell" + RangeText();
     case ErrorVerdict::kOff:
-      return fmt::format("off by {}{} %{}", percent() > 0 ? "+" : "", RoundedText(percent(), 3),
+      return fmt::format("off by {}{} %{}", percent() > 0 ? "+" : "", TableNumber(percent()),
                          RangeText());
     case ErrorVerdict::kTooFewRequests:
       return fmt::format("too few requests ({} of {})", requests,

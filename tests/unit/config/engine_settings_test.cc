@@ -74,8 +74,15 @@ TEST(EngineSettingsTest, SettingsOfAnotherPolicyAreRefused) {
 TEST(EngineSettingsTest, AnotherReleaseIsRefused) {
   proto::OwnPolicy own = OwnOf(R"(engine: "vllm==0.33.0")");
   EXPECT_THAT([&] { GiveSettings(PolicyOf("vllm_v1 { release: v0_15_1 }"), own); },
-              ThrowsMessage<InputError>(HasSubstr("policy.vllm_v1.release: is set, but "
-                                                  "vllm==0.33.0 decides; allowed: without it")));
+              ThrowsMessage<InputError>(
+                  HasSubstr("policy.vllm_v1.release: is v0_15_1, but vllm==0.33.0 decides; "
+                            "allowed: v0_33_0, or without it")));
+  GiveSettings(PolicyOf("vllm_v1 { release: v0_33_0 }"), own);
+  EXPECT_EQ(own.parameters_size(), 0);
+  // It decides as the release before it.
+  proto::OwnPolicy between = OwnOf(R"(engine: "vllm==0.32.0")");
+  GiveSettings(PolicyOf("vllm_v1 { release: v0_31_0 pipeline_parallel_size: 1 }"), between);
+  EXPECT_EQ(between.parameters_size(), 0);
 }
 
 // The engine names its release, and a class decides what async_scheduling says.
