@@ -164,6 +164,32 @@ def test_other_releases_decide_by_the_rules_that_they_have(engine):
 
 
 @needs_release
+@pytest.mark.parametrize("words", [
+    [str(ROOT / "experiments/quickstart/vllm_v1.textproto")],
+    ["--model", "llama-3.1-8b", "--hardware", "h100", "--server", "vLLM 0.33.0", "--rate", "20",
+     "--draws", "0"]], ids=["file", "server"])
+def test_an_engine_decides_under_the_settings_of_the_experiment(folder, words):
+    runs = []
+    for name, more in (("ours", []), ("theirs", ["--engine", ENGINE])):
+        done = called("run", *words, "--set", "workload.requests=300", *more, "--out", name)
+        assert done.returncode == 0, done.stderr
+        runs.append(twinserve.load(name).digest)
+    assert runs[0] == runs[1]
+
+
+@needs_release
+def test_settings_that_the_scheduler_lacks_are_refused_by_name(folder):
+    pathlib.Path("ordered.textproto").write_text(
+        'base: "tiny.textproto" policy { vllm_v1 { order { kind: sjf } } }')
+    orca = ROOT / "experiments/quickstart/orca.textproto"
+    for experiment, line in (
+            ("ordered.textproto", "policy.own.parameters.order: is no parameter"),
+            (orca, "policy.orca.max_bs: cannot be given to the scheduler of vllm==0.33.0")):
+        done = called("run", experiment, "--engine", ENGINE)
+        assert done.returncode == 2 and line in done.stderr, done.stderr
+
+
+@needs_release
 def test_a_process_runs_one_release(folder, monkeypatch):
     engines.use(ENGINE)
     with pytest.raises(twinserve.InputError, match="but this process runs vllm==0.33.0; allowed: one"):
