@@ -21,7 +21,7 @@ class PolicyFailure : public std::runtime_error {
 struct OwnPolicy {
   std::string name;
   std::string place = "";  // its definition: "fair.py, line 12" or "libfair.so"; may be empty
-  PolicyTraits traits;  // their `name` and `memory_rule` must outlive every use of this object
+  PolicyTraits traits;     // their `name` and `memory_rule` must outlive every use of this object
   // A fresh policy for one engine. The policy's traits are `traits`.
   std::function<std::unique_ptr<Policy>(const KvPoolConfig&)> make;
   // Splits the process as fork() does, for policies whose runs cannot go on side by side in one
