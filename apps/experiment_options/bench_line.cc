@@ -15,6 +15,7 @@
 #include "config/servers/servers.h"
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "core/split_text.h"
 
 namespace twin::apps {
 namespace {
@@ -41,15 +42,6 @@ constexpr LoadGenerator kGenerators[] = {
     {"guidellm benchmark run|guidellm benchmark", nullptr, "", ""}};
 
 using Given = std::map<ExperimentOption, GivenOption>;
-
-template <class Take>
-void ForEachPart(std::string_view text, char between, Take take) {
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(between));
-    if (!part.empty()) take(part);
-    text.remove_prefix(std::min(part.size() + 1, text.size()));
-  }
-}
 
 struct Benchmark {
   const LoadGenerator* generator = nullptr;

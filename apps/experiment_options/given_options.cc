@@ -9,6 +9,7 @@
 #include "apps/experiment_options/launch_line.h"
 #include "config/servers/servers.h"
 #include "config/servers/settings.h"
+#include "core/split_text.h"
 
 namespace twin::apps {
 namespace {
@@ -114,19 +115,9 @@ constexpr std::string_view kIgnoredFlags =
 
 constexpr const char* kMetadata = "--metadata";  // takes a list
 
-// Calls `take` with each word.
-template <class Take>
-void ForEachWord(std::string_view words, Take take) {
-  while (!words.empty()) {
-    const std::string_view word = words.substr(0, words.find(' '));
-    take(std::string(word));
-    words.remove_prefix(std::min(word.size() + 1, words.size()));
-  }
-}
-
 bool IsAmong(std::string_view words, std::string_view name) {
   bool is_among = false;
-  ForEachWord(words, [&](const std::string& known) { is_among |= known == name; });
+  ForEachPart(words, ' ', [&](std::string_view known) { is_among |= known == name; });
   return is_among;
 }
 
@@ -140,7 +131,8 @@ bool IsNamed(const Row& row, std::string_view name) { return IsAmong(row.names, 
 
 void AddRow(CommandParser command, const Row& row, std::string_view taken, GivenOptions& asked) {
   const char* group = row.help != nullptr ? kShown : kHidden;
-  ForEachWord(row.names, [&](const std::string& name) {
+  ForEachPart(row.names, ' ', [&](std::string_view part) {
+    const std::string name(part);
     if (name == taken) return;
     const auto take = [&asked, name, which = row.which](const std::string& value) {
       asked.given[which] = {name, value};
@@ -232,7 +224,8 @@ void AddIgnored(CommandParser command, GivenOptions& asked) {
       asked.ignored.push_back(name);
     }
   };
-  ForEachWord(kIgnoredValues, [&](const std::string& name) {
+  ForEachPart(kIgnoredValues, ' ', [&](std::string_view part) {
+    const std::string name(part);
     command
         .AddRepeatable(
             name, "TEXT", [note, name](const std::string&) { note(name); }, "")
@@ -242,7 +235,8 @@ void AddIgnored(CommandParser command, GivenOptions& asked) {
       .AddList(
           kMetadata, "KEY=VALUE", [note](const std::string&) { note(kMetadata); }, "")
       .Group(kHidden);
-  ForEachWord(kIgnoredFlags, [&](const std::string& name) {
+  ForEachPart(kIgnoredFlags, ' ', [&](std::string_view part) {
+    const std::string name(part);
     command
         .AddFlag(
             name, [note, name] { note(name); }, "")

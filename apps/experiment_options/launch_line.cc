@@ -17,6 +17,7 @@
 #include "config/servers/settings.h"
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "core/split_text.h"
 
 namespace twin::apps {
 namespace {
@@ -30,15 +31,6 @@ struct Launch {
   std::span<const std::string> before;
   std::span<const std::string> arguments;
 };
-
-template <class Take>
-void ForEachProgram(const Server& server, Take take) {
-  for (std::string_view rest = server.programs; !rest.empty();) {
-    const std::string_view program = rest.substr(0, rest.find('|'));
-    take(program);
-    rest.remove_prefix(std::min(program.size() + 1, rest.size()));
-  }
-}
 
 // The word that names the server's container, with or without a registry in front and a tag behind.
 const std::string* FindImage(const Server& server, std::span<const std::string> words) {
@@ -55,7 +47,7 @@ const std::string* FindImage(const Server& server, std::span<const std::string> 
 std::optional<Launch> LaunchOf(const Server& server, std::span<const std::string> words) {
   const std::string* const image = FindImage(server, words);
   std::size_t begin = kNoProgram;
-  ForEachProgram(server, [&](std::string_view program) {
+  ForEachPart(server.programs, '|', [&](std::string_view program) {
     if (begin == kNoProgram) begin = AfterProgram(words, program);
   });
   // The container itself starts the program.
@@ -76,7 +68,8 @@ std::optional<Launch> LaunchOf(std::span<const std::string> words) {
 [[noreturn]] void RefuseLaunchLine(const std::string& line) {
   std::vector<std::string_view> programs;
   for (const Server* const server : Servers()) {
-    ForEachProgram(*server, [&](std::string_view program) { programs.push_back(program); });
+    ForEachPart(server->programs, '|',
+                [&](std::string_view program) { programs.push_back(program); });
   }
   throw InputError(InputError::Kind::kUsage, kServe,
                    fmt::format("\"{}\" starts no server; allowed: a line with one of {}",

@@ -17,6 +17,7 @@
 #include "core/letter_case.h"
 #include "core/number_text.h"
 #include "core/printable.h"
+#include "core/split_text.h"
 
 namespace twin {
 namespace {
@@ -68,16 +69,6 @@ E WordOf(const Word<E> (&words)[n], std::string_view text) {
   return found->second;
 }
 
-// Calls `take` with each part of a list.
-template <class Take>
-void ForEachPart(std::string_view list, Take take) {
-  while (!list.empty()) {
-    const std::string_view part = list.substr(0, list.find('|'));
-    take(part);
-    list.remove_prefix(std::min(part.size() + 1, list.size()));
-  }
-}
-
 SettingEffect EffectOf(std::string_view cell) {
   if (cell == "refused") return SettingEffect::kRefused;
   if (cell == "ignored") return SettingEffect::kIgnored;
@@ -95,8 +86,8 @@ ServerSetting SettingOf(const std::vector<std::string_view>& cells) {
                         .setting = WordOf(kSettings, cells[5]),
                         .why = std::string(cells[6])};
   if (setting.effect == SettingEffect::kField) setting.field = cells[3];
-  ForEachPart(cells[1], [&](std::string_view name) { setting.names.emplace_back(name); });
-  ForEachPart(cells[4], [&](std::string_view word) {
+  ForEachPart(cells[1], '|', [&](std::string_view name) { setting.names.emplace_back(name); });
+  ForEachPart(cells[4], '|', [&](std::string_view word) {
     const std::size_t equals = word.find('=');
     CHECK(equals != std::string_view::npos);
     setting.words.emplace_back(word.substr(0, equals), word.substr(equals + 1));
