@@ -75,7 +75,8 @@ ParsedRequest ParseChat(const JsonBody& body, const run::ServedModel& model);
 ParsedRequest ParseGenerate(const JsonBody& body, const run::ServedModel& model);
 
 // True if a client's name for the model means `model`. Clients that do not know the name send none,
-// "tgi" or "dummy".
+// "tgi" or "dummy"; clients of the real server send the id of a checkpoint
+// (meta-llama/Llama-3.1-8B) whose preset is served (config/models/model_names.h).
 bool NamesModel(const std::string& name, const run::ServedModel& model);
 
 }  // namespace twin::serve

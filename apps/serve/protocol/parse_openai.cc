@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "apps/serve/protocol/json_body.h"
 #include "apps/serve/protocol/request_fields.h"
 #include "apps/serve/text/json_part.h"
+#include "config/models/model_names.h"
 #include "core/hash.h"
 
 namespace twin::serve {
@@ -20,6 +22,7 @@ constexpr std::int64_t kAnyMin = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kAnyMax = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t kTokensMax = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t kLogprobsMax = 20;
+constexpr std::size_t kModelIdBytesMax = 256;
 constexpr const char* kOtherWork = "is not served: it changes the amount of work; leave it out";
 
 void ReadModel(FieldReader& reader, const run::ServedModel& model) {
@@ -229,7 +232,10 @@ void ReadTools(FieldReader& reader) {
 }  // namespace
 
 bool NamesModel(const std::string& name, const run::ServedModel& model) {
-  return name.empty() || name == model.name || name == "dummy" || name == "tgi";
+  if (name.empty() || name == model.name || name == "dummy" || name == "tgi") return true;
+  if (name.size() > kModelIdBytesMax) return false;
+  const std::optional<ModelSpec> known = FindModel(name.substr(name.rfind('/') + 1));
+  return known && known->name == model.name;
 }
 
 ParsedRequest ParseCompletion(JsonBody body, const run::ServedModel& model) {

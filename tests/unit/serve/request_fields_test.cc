@@ -193,6 +193,15 @@ TEST(RequestFields, NamesThatClientsMakeUpStandForTheModel) {
   EXPECT_FALSE(NamesModel("model-b", Model()));
 }
 
+TEST(RequestFields, TheIdOfACheckpointStandsForItsPreset) {
+  run::ServedModel model = Model();
+  model.name = "llama-3.1-8b";
+  EXPECT_TRUE(NamesModel("meta-llama/Llama-3.1-8B", model));
+  EXPECT_TRUE(NamesModel("meta-llama/Llama-3.1-8B-Instruct", model));
+  EXPECT_FALSE(NamesModel("meta-llama/Llama-3.1-70B", model));
+  EXPECT_FALSE(NamesModel(std::string(1000, 'a') + "/llama-3.1-8b", model));
+}
+
 TEST(RequestFields, EqualSaltsGiveEqualSaltsAndNoneGivesZero) {
   const auto salt = [](const std::string& fields) {
     return std::get<ApiRequest>(Completion(R"({"prompt":"x")" + fields + "}"))
