@@ -13,6 +13,7 @@ REASONS = {
 
 VLLM = "download: a release of vLLM; tests/python/engines_test.py runs them where one is installed"
 AIPERF = "download: aiperf; tests/python/load_generator_test.py runs the five commands"
+LOOP = "download: aiperf; tests/python/deployment_loop_test.py runs both scripts"
 MY_POLICY = "builds: tests/examples compiles docs/examples/my_policy against the installed headers, and runs it"
 MY_LIBRARY = "builds: tests/unit/apps/own_policy_command_test.cc compiles a library and runs such commands"
 
@@ -26,6 +27,15 @@ NOT_RUN = {
         "pip install .": "builds: tests/python/pip_install_test.sh",
         "cmake --preset cuda": "builds: ./test --all, where nvcc is installed",
         "cmake --preset bundle && cmake --build --preset bundle": "builds: ./test --all, where nvcc is installed",
+    },
+    "docs/deployments.md": {
+        "tools/setup load_generator": LOOP,
+        "export PATH=$PWD/experiments/serving/emulated_vllm:$PWD/build/release/apps:$PATH": LOOP,
+        "cd d": LOOP,
+        "./server.sh &": LOOP,
+        "until curl -sf http://127.0.0.1:8000/health; do sleep 1; done": LOOP,
+        "REQUESTS=40 ./bench.sh": LOOP,
+        "kill %1": LOOP,
     },
     "docs/engines.md": {
         "twinserve engines install vllm==0.33.0": VLLM,

@@ -44,7 +44,7 @@ TEST(DeploymentFilesTest, AFleetStandsBehindTheRouterThatWasSimulated) {
   // 60 seconds at 35 requests/s.
   EXPECT_THAT(TextOfFile(files, "bench.sh"),
               HasSubstr("--random-input-len 100 --random-output-len 20 --random-range-ratio 0 \\\n"
-                        "  --num-prompts 2100 --request-rate 35 "));
+                        "  --num-prompts \"${REQUESTS:-2100}\" --request-rate 35 "));
   EXPECT_THAT(TextOfFile(files, "bench.sh"), HasSubstr("URL:-http://localhost:8080"));
   EXPECT_THAT(TextOfFile(files, "prediction.textproto"), HasSubstr("replicas: 4"));
 }
