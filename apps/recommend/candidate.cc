@@ -500,6 +500,9 @@ Candidate CandidateSpace::Make(const CandidateSettings& choice, CostCache& costs
   const ServedModelConfig& model = request_.models[choice.model];
   candidate.checkpoint = model.checkpoint.empty() ? model.name : model.checkpoint;
   candidate.price_per_hour = PriceOf(request_.hardware[choice.hardware], choice.layout);
+  const std::optional<DType>& stored = model_dtypes_[choice.model];
+  const std::optional<DType>& asked = candidate.choice.weight_dtype;
+  candidate.quantised = stored && asked && BytesPerWeight(*asked) < BytesPerWeight(*stored);
   return candidate;
 }
 

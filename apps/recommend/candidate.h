@@ -28,6 +28,7 @@ struct Candidate {
   Deployment deployment;
   std::string checkpoint;     // name of the model on the server's command line
   double price_per_hour = 0;  // of all devices that it uses; 0: not given
+  bool quantised = false;     // weights of fewer bytes than those of the model as it is named
 };
 
 // A configuration that cannot run, or does not keep the bounds.

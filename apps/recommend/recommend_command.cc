@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <iostream>
 #include <iterator>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
+#include <vector>
 
 #include "apps/commands.h"
 #include "apps/experiment_names.h"
@@ -15,13 +16,13 @@
 #include "apps/recommend/deployment_files.h"
 #include "apps/recommend/recommendation.h"
 #include "apps/recommend/recommendation_json.h"
+#include "apps/recommend/recommendation_table.h"
 #include "apps/recommend/request_options.h"
 #include "apps/terminal_control.h"
 #include "config/recommend_config.h"
 #include "core/files/output_file.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
-#include "run/record/table.h"
 
 namespace twin::apps {
 namespace {
@@ -33,98 +34,9 @@ struct RecommendArguments {
   std::string format = "table";
   std::string out;
   std::string deploy;
+  std::optional<double> time_limit_s;
   run::RecommendOptions options;
 };
-
-constexpr std::size_t kRowsMax = 15;
-
-std::string Rounded(double value) { return std::isfinite(value) ? RoundedText(value, 4) : "-"; }
-
-std::string WithInterval(const run::Interval& interval) {
-  return fmt::format("{} [{}, {}]", Rounded(interval.value), Rounded(interval.low),
-                     Rounded(interval.high));
-}
-
-std::string CellText(const run::Parameter& parameter) {
-  return std::visit(
-      [](const auto& value) -> std::string {
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>) {
-          return RoundedText(value, 4);
-        } else {
-          return fmt::format("{}", value);
-        }
-      },
-      parameter.second);
-}
-
-// A column of cells, one per configuration, for every setting that any configuration has, in the
-// order of ParametersOf; "-" where a configuration's server does not have the setting.
-std::vector<std::pair<std::string, std::vector<std::string>>> ColumnsOf(
-    const run::Recommendation& answer, const RecommendConfig& request) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> columns;
-  const std::size_t count = answer.configurations.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const run::CandidateSettings& choice = answer.configurations[i].candidate.choice;
-    for (const run::Parameter& parameter : run::ParametersOf(request, choice)) {
-      auto column =
-          std::ranges::find(columns, parameter.first, [](const auto& c) { return c.first; });
-      if (column == columns.end()) {
-        columns.emplace_back(parameter.first, std::vector<std::string>(count, "-"));
-        column = std::prev(columns.end());
-      }
-      column->second[i] = CellText(parameter);
-    }
-  }
-  return columns;
-}
-
-// The first configuration of each result. Settings that do not bind have results that are equal to
-// the last digit.
-std::vector<std::size_t> DistinctResults(const std::vector<run::RecommendedConfiguration>& all) {
-  std::vector<std::size_t> distinct;
-  std::set<std::vector<double>> seen;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    std::vector<double> result = {all[i].value.value};
-    for (const run::BoundMargin& margin : all[i].margins) result.push_back(margin.metric.value);
-    if (seen.insert(std::move(result)).second) distinct.push_back(i);
-  }
-  return distinct;
-}
-
-// The settings in which the configurations differ have a column each.
-void PrintConfigurations(const run::Recommendation& answer, const RecommendConfig& request) {
-  const auto& all = answer.configurations;
-  auto columns = ColumnsOf(answer, request);
-  std::erase_if(columns, [](const auto& column) {
-    const auto& [name, cells] = column;
-    const bool equal = std::ranges::count(cells, cells[0]) == std::ssize(cells);
-    if (equal) std::cout << fmt::format("{}: {}\n", name, cells[0]);
-    return equal;
-  });
-  std::vector<std::vector<std::string>> rows{{"rank", "tied"}};
-  for (const auto& [name, cells] : columns) rows[0].push_back(name);
-  rows[0].push_back(answer.objective == answer.value_unit
-                        ? answer.objective
-                        : fmt::format("{} ({})", answer.objective, answer.value_unit));
-  for (const run::BoundMargin& margin : all[0].margins) rows[0].push_back(margin.bound);
-  const std::vector<std::size_t> shown = DistinctResults(all);
-  for (const std::size_t i : shown) {
-    if (rows.size() > kRowsMax) break;
-    std::vector<std::string> row = {std::to_string(all[i].rank), all[i].tied ? "yes" : "no"};
-    for (const auto& [name, cells] : columns) row.push_back(cells[i]);
-    row.push_back(WithInterval(all[i].value));
-    for (const run::BoundMargin& margin : all[i].margins)
-      row.push_back(Rounded(margin.metric.value));
-    rows.push_back(std::move(row));
-  }
-  std::cout << '\n';
-  WriteAligned(std::cout, rows, 2 + columns.size());
-  if (shown.size() > kRowsMax)
-    std::cout << fmt::format("... and {} more (--format json)\n", shown.size() - kRowsMax);
-  if (shown.size() < all.size())
-    std::cout << fmt::format("{} further settings have the result of one of these rows\n",
-                             all.size() - shown.size());
-}
 
 // "4 x h100-sxm", with "and 8 x l40s for FFNs".
 std::string DevicesText(const OfferedHardwareConfig& hardware, const run::Layout& layout) {
@@ -182,31 +94,66 @@ std::string LengthText(const run::LengthCheck& check) {
                        : "not settled: the value may depend on the length of the runs; " + change;
 }
 
+// The load, and what further runs of the first configuration say.
+void PrintChecks(const run::Recommendation& answer) {
+  std::cout << fmt::format("\nat {} {}", run::DefinedText(answer.load), answer.load_unit);
+  if (answer.first_again) {
+    std::cout << fmt::format("; rank 1 again, on other seeds: {} {}",
+                             run::IntervalText(*answer.first_again), answer.value_unit);
+  } else if (answer.left_out.empty()) {
+    std::cout << "; rank 1 keeps the bounds on other seeds, too";
+  }
+  std::cout << "\n\n";
+  if (answer.length_check) std::cout << LengthText(*answer.length_check) << "\n\n";
+}
+
+// How to start the first configuration with the weights of the checkpoint, and the first of all.
+void PrintCommands(const run::Recommendation& answer) {
+  const std::size_t own = run::FirstWithOwnWeights(answer);
+  for (const std::size_t i : own == 0 ? std::vector<std::size_t>{0} : std::vector{own, 0UL}) {
+    const run::RecommendedConfiguration& one = answer.configurations[i];
+    if (one.command.empty()) continue;
+    const std::string rank =
+        own == 0 ? ""
+                 : fmt::format("rank {}{}: ", one.rank,
+                               one.candidate.quantised ? ", quantised weights" : "");
+    std::cout << fmt::format("{}{}{}\n\n", rank, TimesText(one.candidate.choice.layout),
+                             one.command);
+  }
+  if (own > 0 && !answer.sensitivity.empty()) std::cout << "around rank 1:\n";
+}
+
 void PrintAnswer(const run::Recommendation& answer, const RecommendConfig& request) {
   if (!answer.configurations.empty()) {
-    const run::RecommendedConfiguration& first = answer.configurations[0];
-    PrintConfigurations(answer, request);
-    std::cout << fmt::format("\nat {} {}; {}\n\n", Rounded(answer.load), answer.load_unit,
-                             answer.first_again
-                                 ? fmt::format("the first again, on other seeds: {} {}",
-                                               WithInterval(*answer.first_again), answer.value_unit)
-                                 : "the first keeps the bounds on other seeds, too");
-    if (answer.length_check) std::cout << LengthText(*answer.length_check) << "\n\n";
-    if (!first.command.empty()) {
-      std::cout << fmt::format("{}{}\n\n", TimesText(first.candidate.choice.layout), first.command);
-    }
+    run::WriteConfigurations(std::cout, answer, request);
+    PrintChecks(answer);
+    PrintCommands(answer);
     for (const run::SettingSensitivity& setting : answer.sensitivity)
       std::cout << fmt::format("{}\n", setting.sentence);
     std::cout << "\nleast TTFT and TPOT at the load (Pareto): rank";
     for (const run::ParetoConfiguration& point : answer.pareto)
-      std::cout << fmt::format(" {} ({} ms, {} ms)", point.rank, Rounded(point.mean_ttft_ms),
-                               Rounded(point.mean_tpot_ms));
+      std::cout << fmt::format(" {} ({} ms, {} ms)", point.rank,
+                               run::DefinedText(point.mean_ttft_ms),
+                               run::DefinedText(point.mean_tpot_ms));
     std::cout << "\n";
   }
   PrintRejected(answer, request);
   for (const std::string& text : answer.assumptions) std::cout << "assumed: " << text << "\n";
   for (const std::string& text : answer.not_considered)
     std::cout << "not considered: " << text << "\n";
+}
+
+// Says what the limit of time left out, on stderr, so that it is seen with every format.
+void ReportTimeLimit(const run::Recommendation& answer, const RecommendArguments& arguments) {
+  if (answer.left_out.empty()) return;
+  for (const std::string& part : answer.left_out) {
+    std::cerr << fmt::format("time limit of {} s: left out: {}\n",
+                             RoundedText(*arguments.time_limit_s, 4), part);
+  }
+  if (!arguments.out.empty()) {
+    std::cerr << fmt::format("without the limit, the same command goes on with {}\n",
+                             arguments.options.log.string());
+  }
 }
 
 void RequireDeployable(const RecommendConfig& request, const std::string& deploy) {
@@ -247,6 +194,11 @@ void AnswerRequest(RecommendArguments& arguments, CommandContext& context) {
   const RecommendConfig request = ReadRequest(arguments);
   RequireDeployable(request, arguments.deploy);
   if (!arguments.out.empty()) arguments.options.log = run::LogIn(arguments.out);
+  if (arguments.time_limit_s) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::duration<double>(*arguments.time_limit_s);
+    arguments.options.out_of_time = [end] { return Clock::now() >= end; };
+  }
   TerminalControl control;
   const run::Recommendation answer = run::Recommend(request, arguments.options, control);
   if (answer.interrupted) {
@@ -257,6 +209,7 @@ void AnswerRequest(RecommendArguments& arguments, CommandContext& context) {
     context.exit_code = 1;
     return;
   }
+  ReportTimeLimit(answer, arguments);
   if (!arguments.out.empty()) {
     run::WriteRecommendation(answer, request, arguments.out);
     std::cerr << fmt::format("wrote {}\n", arguments.out);
@@ -271,7 +224,9 @@ void AnswerRequest(RecommendArguments& arguments, CommandContext& context) {
     PrintAnswer(answer, request);
   }
   if (answer.configurations.empty()) {
-    std::cerr << "no configuration is left; the reasons are listed above\n";
+    std::cerr << (answer.left_out.empty()
+                      ? "no configuration is left; the reasons are listed above\n"
+                      : "no configuration was compared within the time limit\n");
     context.exit_code = 1;
   }
 }
@@ -297,6 +252,10 @@ void AddRecommendCommand(CommandParser app, CommandContext& context) {
       "and measure it with `vllm bench serve`");
   command.AddOption("--jobs", arguments->options.jobs, "Runs at a time (default: one per core)")
       .InRange(1, 1024);
+  command
+      .AddOption("--time-limit", arguments->time_limit_s,
+                 "Seconds after which the search ends with what it has, and says what it left out")
+      .InRange(0.001, 1e9);
   command.AddFlag("--exhaustive", arguments->options.exhaustive,
                   "Run every configuration at full length, to check the search");
   command.AddOption("--format", arguments->format, "What to print (default: table)")

@@ -3,22 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <numeric>
-#include <set>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <variant>
 
+#include "apps/recommend/assumptions.h"
 #include "apps/recommend/candidate_evaluator.h"
 #include "apps/recommend/halving.h"
 #include "apps/recommend/objectives.h"
 #include "apps/recommend/sensitivity.h"
 #include "apps/recommend/server_command.h"
-#include "config/servers/servers.h"
+#include "apps/recommend/timed_control.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
 #include "core/seed_range.h"
@@ -26,7 +28,6 @@
 #include "run/many/capacity_runs.h"
 #include "run/many/distinct_reports.h"
 #include "run/many/parallel_runs.h"
-#include "run/server_differences.h"
 
 namespace twin::run {
 namespace {
@@ -35,6 +36,9 @@ using Objective = RecommendConfig::Objective;
 
 // A burst of fewer requests hardly waits, whatever the rate.
 constexpr std::int64_t kRungRequestsMin = 100;
+
+// Configurations that are run together where the time is limited.
+constexpr std::size_t kAtOnce = 8;
 
 std::vector<double> MetricValues(const Evaluation& evaluation, std::size_t key) {
   std::vector<double> values;
@@ -49,28 +53,28 @@ class RecommendSearch {
                   RunControl& control)
       : request_(request),
         options_(options),
-        control_(control),
+        caller_(control),
+        control_(control, options.out_of_time),
         space_(request),
-        evaluator_(space_, options.jobs, control) {}
+        evaluator_(space_, options.jobs, control_) {}
 
   Recommendation Run() {
-    Describe();
+    DescribeSearch(request_, space_, evaluator_, answer_);
     try {
       Search();
     } catch (const SearchStopped&) {
-      answer_.interrupted = true;
+      answer_.interrupted = caller_.StopRequested();
+      if (!answer_.interrupted) answer_.left_out.emplace_back("the comparison of configurations");
     } catch (const InputError&) {
       if (log_) log_->Remove();
       throw;
     }
     answer_.runs = evaluator_.runs();
-    if (log_ && !answer_.interrupted) log_->Remove();
+    if (log_ && !answer_.interrupted && answer_.left_out.empty()) log_->Remove();
     return std::move(answer_);
   }
 
  private:
-  void Describe();
-  void AssumeServers();
   void OpenLog();
   void Search();
   void RejectHopeless();
@@ -80,6 +84,14 @@ class RecommendSearch {
   // The candidate with another number of replicas.
   [[nodiscard]] Candidate WithReplicas(const Candidate& candidate, std::int32_t replicas);
   [[nodiscard]] bool sizes_fleets() const { return request_.objective == Objective::kFleet; }
+  // Runs the configurations that are alive, the first ones first. Once the time is out, only those
+  // that were run stay alive.
+  [[nodiscard]] Evaluations RunAlive(std::uint64_t first_seed, std::size_t count,
+                                     const RunLength& length);
+  // Takes what was run for the answer, unless the time did not suffice for any of it.
+  void Keep(Evaluations results, const RunLength& length);
+  // Runs a part that follows the ranking, or says that the time did not suffice for it.
+  void RunInTime(const char* part, const std::function<void()>& run);
   void Halve(const RunLength& full);
   [[nodiscard]] std::vector<std::size_t> KeptOf(const Evaluations& results,
                                                 const HalvingRule& rule) const;
@@ -89,6 +101,8 @@ class RecommendSearch {
   void RejectBroken(Evaluations& results, bool surely);
   [[nodiscard]] std::string BrokenBound(const Evaluation& evaluation, bool surely) const;
   void RunFull(const RunLength& full);
+  // Ranks what Keep() took last.
+  void Rank(const RunLength& full);
   void Add(const RankedConfiguration& ranked, const Evaluations& results, const RunLength& full);
   void RunFirstAgain(const RunLength& full);
   void CheckLength(const RunLength& full);
@@ -103,7 +117,8 @@ class RecommendSearch {
 
   const RecommendConfig& request_;
   const RecommendOptions& options_;
-  RunControl& control_;
+  RunControl& caller_;
+  TimedControl control_;
   CandidateSpace space_;
   CandidateEvaluator evaluator_;
   std::optional<EvaluationLog> log_;
@@ -112,56 +127,14 @@ class RecommendSearch {
   std::vector<std::size_t> alive_;  // of candidates_
   std::vector<double> limits_;      // the latest largest loads, by candidates_; 0: not known
   std::vector<std::size_t> front_;  // of candidates_: worth a full run for the Pareto front
-  RootOfMean first_value_;          // of the first configuration
+  bool out_of_time_ = false;
+  std::vector<std::size_t> kept_alive_;  // of candidates_, with kept_
+  Evaluations kept_;
+  RunLength kept_length_;
+  RootOfMean first_value_;  // of the first configuration
   double first_limit_ = 0;
   Recommendation answer_;
 };
-
-void RecommendSearch::Describe() {
-  answer_.objective = ObjectiveTraitsOf(request_.objective).name;
-  answer_.value_unit = evaluator_.ValueUnit();
-  answer_.lower_is_better = evaluator_.LowerIsBetter();
-  answer_.load_unit = evaluator_.axis().unit();
-  answer_.load = evaluator_.axis().own;
-  answer_.assumptions = {
-      "steps take as long as the cost model of the device says (docs/configuration.md, "
-      "ProfileCost): kernels of SGLang and TensorRT-LLM for their own servers, of vLLM for all "
-      "others",
-      "replicas stand behind a router, which sends each request to the replica with the fewest "
-      "unless `set` has system.router.kind",
-      "weights in fp8 or int8 change what a model answers; the quality of answers is not judged"};
-  if (!evaluator_.axis().whole() && answer_.load_unit != "requests/s") {
-    answer_.assumptions.emplace_back(
-        "a trace is one sample: seeds do not vary it, so that intervals do not say how another day "
-        "would differ");
-  }
-  if (std::string length = space_.LengthText(); !length.empty()) {
-    answer_.assumptions.push_back(std::move(length));
-  }
-  const bool has_pool = std::ranges::any_of(
-      request_.hardware, [](const auto& offer) { return offer.ffn.has_value(); });
-  if (has_pool) {
-    answer_.assumptions.emplace_back(
-        "no server keeps attention and feed-forward networks on devices of their own: its "
-        "scheduler is simulated with the times of docs/afd.md, and there is no command to start "
-        "it");
-    answer_.assumptions.emplace_back(
-        "of attention groups, pool and micro-batches, those are simulated that are best by the "
-        "times of decodes, unless settings list them");
-  }
-  answer_.not_considered = {"speculative decoding"};
-  if (has_pool) answer_.not_considered.emplace_back("separate prefill beside hardware.ffn");
-  for (const std::string& server : space_.ServersOf()) {
-    if (const std::optional<ListedServer> listed = FindServer(server)) {
-      const ServerPreset& preset = *listed->preset;
-      const std::string name =
-          listed->exact ? server : fmt::format("{}, for which {} stands in", server, preset.name);
-      answer_.assumptions.push_back(fmt::format("{}: {}", name, preset.source));
-    }
-    for (std::string& missing : space_.MissingSettingsOf(server))
-      answer_.not_considered.push_back(std::move(missing));
-  }
-}
 
 // Everything that evaluations depend on but the program, which the log names itself.
 void RecommendSearch::OpenLog() {
@@ -176,25 +149,11 @@ void RecommendSearch::OpenLog() {
   evaluator_.UseLog(&*log_);
 }
 
-// Names what servers do and the simulation does not; it depends on these settings alone.
-void RecommendSearch::AssumeServers() {
-  std::set<std::tuple<std::size_t, std::size_t, std::string, std::int32_t>> known;
-  for (const Candidate& candidate : candidates_) {
-    const CandidateSettings& choice = candidate.choice;
-    const std::int32_t stages = choice.layout.parallelism.pipeline;
-    if (!known.emplace(choice.model, choice.hardware, choice.server, stages).second) continue;
-    for (std::string& line : ServerDifferences(candidate.deployment.config)) {
-      const bool is_new = std::ranges::find(answer_.assumptions, line) == answer_.assumptions.end();
-      if (is_new) answer_.assumptions.push_back(std::move(line));
-    }
-  }
-}
-
 void RecommendSearch::Search() {
   candidates_ = space_.All(costs_, answer_.rejected);
   answer_.candidates = candidates_.size() + answer_.rejected.size();
   if (candidates_.empty()) return;
-  AssumeServers();
+  AssumeServers(candidates_, answer_.assumptions);
   if (!options_.log.empty()) OpenLog();
   limits_.assign(candidates_.size(), 0.0);
   const RunLength full = evaluator_.FullLength(candidates_);
@@ -207,16 +166,63 @@ void RecommendSearch::Search() {
   if (sizes_fleets()) {
     SizeFleets(full);
     RunFull(full);
-    ConfirmFleets(full);
+    RunInTime("further seeds for the first", [&] { ConfirmFleets(full); });
   } else {
     Halve(full);
     RunFull(full);
     if (answer_.configurations.empty()) return;
-    RunFirstAgain(full);
-    CheckLength(full);
-    VarySettings(full);
+    RunInTime("the first again, on other seeds", [&] { RunFirstAgain(full); });
+    RunInTime("runs of twice the length", [&] { CheckLength(full); });
+    RunInTime("what each setting changes", [&] { VarySettings(full); });
   }
   FindFront();
+}
+
+void RecommendSearch::RunInTime(const char* part, const std::function<void()>& run) {
+  try {
+    if (!out_of_time_) return run();
+  } catch (const SearchStopped&) {
+    if (caller_.StopRequested()) throw;
+    out_of_time_ = true;
+  }
+  answer_.left_out.emplace_back(part);
+}
+
+Evaluations RecommendSearch::RunAlive(std::uint64_t first_seed, std::size_t count,
+                                      const RunLength& length) {
+  const std::vector<const Candidate*> alive = Alive();
+  const std::vector<double> starts = Starts();
+  // Without a limit of time, all at once: the last configurations leave no core idle.
+  const std::size_t at_once =
+      options_.out_of_time ? kAtOnce : std::max<std::size_t>(alive.size(), 1);
+  Evaluations results;
+  try {
+    while (results.size() < alive.size()) {
+      const std::size_t done = results.size();
+      const std::size_t size = std::min(at_once, alive.size() - done);
+      const auto part = [&](const auto& all) {
+        return std::span(all).subspan(all.empty() ? 0 : done, all.empty() ? 0 : size);
+      };
+      std::ranges::move(evaluator_.Evaluate(part(alive), first_seed, count, length, part(starts)),
+                        std::back_inserter(results));
+    }
+  } catch (const SearchStopped&) {
+    if (caller_.StopRequested()) throw;
+    out_of_time_ = true;
+    control_.OnProgressEnd();
+    answer_.left_out.push_back(fmt::format("runs of {} requests of {} of {} configurations",
+                                           length.requests, alive.size() - results.size(),
+                                           alive.size()));
+  }
+  alive_.resize(results.size());
+  return results;
+}
+
+void RecommendSearch::Keep(Evaluations results, const RunLength& length) {
+  if (out_of_time_ && results.empty()) return;
+  kept_alive_ = alive_;
+  kept_ = std::move(results);
+  kept_length_ = length;
 }
 
 std::vector<const Candidate*> RecommendSearch::Alive() const {
@@ -280,7 +286,9 @@ void RecommendSearch::SizeFleets(const RunLength& full) {
   control_.OnProgressEnd();
   if (control_.StopRequested()) throw SearchStopped{};
   std::vector<Candidate> sized;
-  double least = std::numeric_limits<double>::infinity();  // value that some configuration reaches
+  // The value that some configuration reaches, by whether its weights are quantised.
+  std::array<double, 2> least;
+  least.fill(std::numeric_limits<double>::infinity());
   for (std::size_t i = 0; i < alive_.size(); ++i) {
     const Candidate& most = candidates_[alive_[i]];
     if (const auto* const reason = std::get_if<std::string>(&fewest[i])) {
@@ -294,9 +302,12 @@ void RecommendSearch::SizeFleets(const RunLength& full) {
     for (std::int32_t replicas = lowest; replicas <= highest; ++replicas) {
       sized.push_back(WithReplicas(most, replicas));
     }
-    least = std::min(least, FleetValue(sized.back()));
+    double& reached = least.at(most.quantised ? 1 : 0);
+    reached = std::min(reached, FleetValue(sized.back()));
   }
-  std::erase_if(sized, [least](const Candidate& one) { return FleetValue(one) > least; });
+  std::erase_if(sized, [&least](const Candidate& one) {
+    return FleetValue(one) > least.at(one.quantised ? 1 : 0);
+  });
   candidates_ = std::move(sized);
   limits_.assign(candidates_.size(), 0.0);
   alive_.resize(candidates_.size());
@@ -342,28 +353,48 @@ void RecommendSearch::AddFront(const Evaluations& results) {
   for (const std::size_t i : ParetoFront(points)) front_.push_back(alive_[i]);
 }
 
-// Keeps all in an exhaustive search. Its full runs begin at the same loads as with halving.
+// Keeps the best of either kind of weights, and all in an exhaustive search, whose full runs begin
+// at the same loads as with halving. With a limit of time the best come first.
 std::vector<std::size_t> RecommendSearch::KeptOf(const Evaluations& results,
                                                  const HalvingRule& rule) const {
-  if (!options_.exhaustive) return Survivors(ScoresOf(results), rule);
+  const Scores scores = ScoresOf(results);
   std::vector<std::size_t> all(results.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  return all;
+  std::vector<std::size_t> kept = all;
+  if (!options_.exhaustive) {
+    kept.clear();
+    for (const bool quantised : {false, true}) {
+      std::vector<std::size_t> group = all;
+      std::erase_if(group,
+                    [&](std::size_t i) { return candidates_[alive_[i]].quantised != quantised; });
+      Scores of_group;
+      for (const std::size_t i : group) of_group.push_back(scores[i]);
+      for (const std::size_t i : Survivors(of_group, rule)) kept.push_back(group[i]);
+    }
+    std::ranges::sort(kept);
+  }
+  if (options_.out_of_time) {
+    std::ranges::stable_sort(kept, std::greater{},
+                             [&scores](std::size_t i) { return Mean(scores[i]); });
+  }
+  return kept;
 }
 
 void RecommendSearch::Halve(const RunLength& full) {
   const HalvingRule rule{.level = kRecommendLevel, .tolerance = request_.tolerance};
   for (const int part : {4, 2}) {
+    if (out_of_time_) return;
     if (alive_.size() <= rule.keep_min) break;
     const std::int64_t requests =
         std::max(full.requests / part, std::min(full.requests, kRungRequestsMin));
     const RunLength length{.requests = requests,
                            .warmup = std::min(full.warmup, requests / 4),
                            .tolerance = full.tolerance * part};
-    Evaluations results = evaluator_.Evaluate(Alive(), 0, kRungSeeds, length, Starts());
+    Evaluations results = RunAlive(0, kRungSeeds, length);
     answer_.rungs.push_back({length.requests, kRungSeeds, alive_.size(), 0});
     for (std::size_t i = 0; i < results.size(); ++i) limits_[alive_[i]] = results[i].limit;
     RejectBroken(results, true);
+    Keep(results, length);
     if (front_.empty()) AddFront(results);
     std::vector<std::size_t> alive;
     for (const std::size_t i : KeptOf(results, rule)) alive.push_back(alive_[i]);
@@ -385,15 +416,28 @@ std::vector<double> RecommendSearch::Starts() const {
 }
 
 void RecommendSearch::RunFull(const RunLength& full) {
-  Evaluations results = evaluator_.Evaluate(Alive(), kRungSeeds, replications(), full, Starts());
-  answer_.rungs.push_back({full.requests, replications(), alive_.size(), alive_.size()});
-  RejectBroken(results, false);
+  if (!out_of_time_) {
+    Evaluations results = RunAlive(kRungSeeds, replications(), full);
+    answer_.rungs.push_back({full.requests, replications(), alive_.size(), alive_.size()});
+    Keep(std::move(results), full);
+  }
+  Rank(full);
+}
+
+void RecommendSearch::Rank(const RunLength& full) {
+  if (!kept_.empty() && kept_length_.requests < full.requests) {
+    answer_.left_out.push_back(
+        fmt::format("runs of {} requests: the values below are of runs of {} requests",
+                    full.requests, kept_length_.requests));
+  }
+  alive_ = kept_alive_;
+  RejectBroken(kept_, false);
   const std::vector<RankedConfiguration> ranked =
-      RankConfigurations(ScoresOf(results), kRecommendLevel, request_.tolerance);
-  for (const RankedConfiguration& one : ranked) Add(one, results, full);
+      RankConfigurations(ScoresOf(kept_), kRecommendLevel, request_.tolerance);
+  for (const RankedConfiguration& one : ranked) Add(one, kept_, full);
   if (ranked.empty()) return;
-  first_value_ = results[ranked[0].index].value;
-  first_limit_ = results[ranked[0].index].limit;
+  first_value_ = kept_[ranked[0].index].value;
+  first_limit_ = kept_[ranked[0].index].limit;
 }
 
 void RecommendSearch::Add(const RankedConfiguration& ranked, const Evaluations& results,
@@ -502,6 +546,14 @@ void RecommendSearch::FindFront() {
 }
 
 }  // namespace
+
+std::size_t FirstWithOwnWeights(const Recommendation& answer) {
+  const auto first = std::ranges::find_if(answer.configurations,
+                                          [](const auto& one) { return !one.candidate.quantised; });
+  return first == answer.configurations.end()
+             ? 0
+             : static_cast<std::size_t>(first - answer.configurations.begin());
+}
 
 Recommendation Recommend(const RecommendConfig& request, const RecommendOptions& options,
                          RunControl& control) {

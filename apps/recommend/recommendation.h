@@ -14,6 +14,12 @@
 // The objective fleet has no load to find, but a number of replicas: the fewest with which the
 // bounds hold, by bisection on one seed; the full runs then decide among the numbers around it.
 //
+// Weights of the checkpoint and quantised ones are two answers, because they are two files and two
+// qualities of answers: halving keeps the best of both.
+//
+// A search whose time is out ranks what it has: the configurations of the longest runs that ended.
+// The best of the shorter runs are evaluated first.
+//
 // Easy to get wrong: short runs have not filled the KV cache and flatter overloaded configurations.
 // The first rung therefore is five times as long as filling the largest cache takes, and the
 // metrics leave the filling out. Whether full runs are long enough is asked at the end: those of
@@ -23,6 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -119,15 +126,23 @@ struct Recommendation {
   std::int64_t warmup_requests = 0;
   std::int64_t runs = 0;
   bool interrupted = false;  // then nothing above is known
+  // Parts of the search for which the time did not suffice, a line for each. Empty: complete.
+  std::vector<std::string> left_out;
 };
 
 struct RecommendOptions {
   int jobs = 0;             // runs at a time; 0: one per core
   bool exhaustive = false;  // every configuration at full length, to check the search
   // A file (evaluation_log.h) of a search that was interrupted, which this one goes on with. It is
-  // removed once there is an answer. Empty: nothing is kept.
+  // removed once there is a complete answer. Empty: nothing is kept.
   std::filesystem::path log = {};
+  // True once the search should end with what it has; called from any thread. Empty: never.
+  std::function<bool()> out_of_time = {};
 };
+
+// The index of the first configuration whose weights are those of the checkpoint; 0 if all are
+// quantised. REQUIRES: a configuration.
+std::size_t FirstWithOwnWeights(const Recommendation& answer);
 
 // Throws InputError for a request that cannot be answered, or a log of another search.
 Recommendation Recommend(const RecommendConfig& request, const RecommendOptions& options,

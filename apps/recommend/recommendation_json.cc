@@ -50,6 +50,7 @@ Json ConfigurationJson(const RecommendedConfiguration& one, const RecommendConfi
           {"kv_tokens", one.candidate.deployment.capacity.tokens()},
           {"metrics", std::move(metrics)},
           {"margins", std::move(margins)},
+          {"quantised", one.candidate.quantised},
           {"command", one.command}};
 }
 
@@ -107,6 +108,7 @@ std::string RecommendationJson(const Recommendation& answer, const RecommendConf
       {"rejected", Json::array()},
       {"assumptions", answer.assumptions},
       {"not_considered", answer.not_considered},
+      {"left_out", answer.left_out},
       {"search", SearchJson(answer)},
       {"version", kVersion},
       {"commit", kCommit}};

@@ -5,4 +5,5 @@
   printf '%s\n' 'requests: 100' 'replications: 3'
 } > request.textproto
 N=2
+S=600
 DIR=runs/recommend

@@ -53,6 +53,24 @@ TEST_F(RecommendCommandTest, WritesAnExperimentOfEachConfigurationThatRuns) {
   EXPECT_EQ(SummaryOf("run")["completed"], 200);
 }
 
+TEST_F(RecommendCommandTest, ALimitOfTimeThatSufficesChangesNothing) {
+  const CommandOutcome outcome = Run({"recommend", "request.textproto"});
+  const CommandOutcome timed = Run({"recommend", "request.textproto", "--time-limit", "10000"});
+  EXPECT_EQ(timed.exit_code, 0) << timed.err;
+  EXPECT_EQ(timed.out, outcome.out);
+  EXPECT_EQ(timed.err, outcome.err);
+}
+
+TEST_F(RecommendCommandTest, SaysWhatTheLimitOfTimeLeftOut) {
+  const CommandOutcome outcome =
+      Run({"recommend", "request.textproto", "--time-limit", "0.001", "--out", "answer"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("time limit of 0.001 s: left out: the comparison of configurations\n"
+                        "without the limit, the same command goes on with answer/evaluations"));
+  EXPECT_THAT(outcome.err, HasSubstr("no configuration was compared within the time limit\n"));
+}
+
 TEST_F(RecommendCommandTest, SaysWhyNothingIsLeft) {
   std::string text = kRequest;
   text.replace(text.find("llama-3-8b"), 10, "llama-3-70b");

@@ -479,6 +479,88 @@ TEST(RecommendTest, ASearchThatWasStoppedGoesOnToTheSameAnswer) {
   EXPECT_FALSE(std::filesystem::exists(scratch.File("answer")));
 }
 
+// The time is out once some runs of a length have ended.
+class TimeOfRuns final : public RunControl {
+ public:
+  explicit TimeOfRuns(std::string last) : last_(std::move(last)) {}
+
+  void OnProgress(std::string_view what, std::uint64_t /*done*/, std::uint64_t /*total*/) override {
+    out_ = out_ || what == last_;
+  }
+  [[nodiscard]] Recommendation Answer(const RecommendConfig& request) {
+    return Recommend(request, {.jobs = 2, .out_of_time = [this] { return out_.load(); }}, *this);
+  }
+
+ private:
+  std::string last_;
+  std::atomic<bool> out_ = false;
+};
+
+constexpr const char* kAfterRanking[] = {"the first again, on other seeds",
+                                         "runs of twice the length", "what each setting changes"};
+
+// Full runs have 160 requests, and the rungs before them 100.
+TEST(RecommendTest, AShortTimeLeavesTheRankingOfShorterRuns) {
+  const RecommendConfig request = Request(kTiny);
+  const Recommendation answer = TimeOfRuns("recommend: runs of 160 requests").Answer(request);
+  EXPECT_FALSE(answer.interrupted);
+  ASSERT_GE(answer.configurations.size(), 4u);
+  EXPECT_GT(answer.configurations[0].value.value, answer.configurations[3].value.value);
+  EXPECT_FALSE(answer.first_again);
+  EXPECT_EQ(answer.left_out.size(), 5u);
+  EXPECT_THAT(answer.left_out[0], StartsWith("runs of 160 requests of "));
+  EXPECT_EQ(answer.left_out[1],
+            "runs of 160 requests: the values below are of runs of 100 requests");
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(answer.left_out.at(i + 2), kAfterRanking[i]);
+}
+
+TEST(RecommendTest, WithTimeForTheRankingItIsThatOfACompleteSearch) {
+  const RecommendConfig request = Request(kTiny);
+  const Recommendation complete = Answer(request);
+  EXPECT_THAT(complete.left_out, IsEmpty());
+  const Recommendation answer = TimeOfRuns("recommend: runs of 320 requests").Answer(request);
+  EXPECT_THAT(answer.left_out, ElementsAre(kAfterRanking[1], kAfterRanking[2]));
+  ASSERT_EQ(answer.configurations.size(), complete.configurations.size());
+  for (std::size_t i = 0; i < complete.configurations.size(); ++i) {
+    EXPECT_EQ(answer.configurations[i].candidate.choice,
+              complete.configurations[i].candidate.choice);
+    EXPECT_EQ(answer.configurations[i].value.value, complete.configurations[i].value.value);
+  }
+  EXPECT_EQ(answer.first_again->value, complete.first_again->value);
+  EXPECT_FALSE(answer.length_check);
+  EXPECT_THAT(answer.sensitivity, IsEmpty());
+  EXPECT_EQ(answer.pareto.size(), complete.pareto.size());
+}
+
+TEST(RecommendTest, WithoutTimeNothingIsCompared) {
+  RunControl control;
+  const Recommendation answer =
+      Recommend(Request(kTiny), {.jobs = 2, .out_of_time = [] { return true; }}, control);
+  EXPECT_FALSE(answer.interrupted);
+  EXPECT_THAT(answer.configurations, IsEmpty());
+  EXPECT_THAT(answer.left_out, ElementsAre("the comparison of configurations"));
+  StoppedControl stopped;
+  EXPECT_TRUE(Recommend(Request(kTiny), {.jobs = 2, .out_of_time = [] { return true; }}, stopped)
+                  .interrupted);
+}
+
+// Weights in fp8 take half the time of a step that decodes, so that all nine configurations with
+// them are better than the best one in bf16.
+TEST(RecommendTest, TheBestOfEitherKindOfWeightsIsKept) {
+  std::string text = Replaced(kTiny, "weight_dtype: \"bf16\"", "weight_dtype: [\"bf16\", \"fp8\"]");
+  text = Replaced(text, "\"cost.linear.base_s=0.005\"", "\"cost.roofline.host_s=0\"");
+  text = Replaced(text, "\"cost.linear.per_prefill_token_s=1e-5\", ", "");
+  text = Replaced(text, "\"cost.linear.per_decode_item_s=1e-5\"", "\"system.boundary={}\"");
+  text = Replaced(text, "[2, 8, 64]", "[32, 64, 128]");
+  const Recommendation answer = Answer(Request(text));
+  ASSERT_FALSE(answer.configurations.empty());
+  EXPECT_TRUE(answer.configurations[0].candidate.quantised);
+  const std::size_t own = FirstWithOwnWeights(answer);
+  ASSERT_GE(own, 4u);
+  EXPECT_FALSE(answer.configurations[own].candidate.quantised);
+  EXPECT_EQ(answer.configurations[own].candidate.choice.weight_dtype, DType::kBf16);
+}
+
 TEST(RecommendTest, TheLogOfAnotherSearchIsRefused) {
   const ScratchDirectory scratch("recommend_other_log");
   const RecommendOptions options{.jobs = 2, .log = LogIn(scratch.File("answer"))};
