@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <string_view>
 
+#include "apps/recommend/prefill_proxy.h"
 #include "config/servers/launch_command.h"
 #include "config/servers/servers.h"
 #include "core/files/output_file.h"
@@ -19,6 +21,12 @@ namespace {
 constexpr int kPort = 8000;
 constexpr int kBenchSeconds = 60;  // of sending, at the load
 constexpr double kWidestRange = 0.5;
+constexpr int kSideChannelPort = 5600;
+// Other machines reach an engine by the address of its pod.
+constexpr const char* kSideChannelHost = R"(          env:
+            - name: VLLM_NIXL_SIDE_CHANNEL_HOST
+              valueFrom: { fieldRef: { fieldPath: status.podIP } }
+)";
 constexpr std::size_t kDeploymentsMax = 3;
 
 // The parts of a server's name, as in "vllm-0.33.0".
@@ -58,8 +66,9 @@ class DeploymentWriter {
         {"bench.sh", Bench()},
         {"prediction.textproto", WriteResolved(configuration_.experiment)},
         {"README.md", Readme()}};
+    if (splits()) files.push_back({"proxy.sh", Proxy()});
     if (replicas() > 1 && !splits()) files.push_back({"nginx.conf", Nginx(LocalEngines())});
-    if (!splits()) files.push_back({"kubernetes.yaml", Kubernetes()});
+    files.push_back({"kubernetes.yaml", Kubernetes()});
     return files;
   }
 
@@ -68,14 +77,43 @@ class DeploymentWriter {
   [[nodiscard]] std::int32_t devices() const { return choice_.layout.parallelism.devices(); }
   [[nodiscard]] bool splits() const { return choice_.layout.prefill_replicas > 0; }
 
+  [[nodiscard]] std::int32_t prefill_replicas() const { return choice_.layout.prefill_replicas; }
+
   [[nodiscard]] std::string Server() const {
     return fmt::format(
         "#!/bin/sh\n"
         "# Starts one of {} engines, on {} of {}: PORT and CUDA_VISIBLE_DEVICES say where.\n"
         "set -eu\n"
-        "{} --port \"${{PORT:-{}}}\"\n",
+        "{}{} --port \"${{PORT:-{}}}\"\n",
         replicas(), devices() == 1 ? "one device" : fmt::format("{} devices", devices()), hardware_,
-        ExecText(configuration_.command), kPort);
+        splits() ? SideChannel() : "", ExecText(configuration_.command), kPort);
+  }
+
+  // The port by which engines of one machine tell each other where keys and values lie. Some
+  // releases take one port per rank, from this one on.
+  [[nodiscard]] std::string SideChannel() const {
+    return fmt::format("export VLLM_NIXL_SIDE_CHANNEL_PORT=$(({} + (${{PORT:-{}}} - {}) * {}))\n",
+                       kSideChannelPort, kPort, kPort, devices());
+  }
+
+  // The first engines prefill.
+  template <class AddressOf>
+  [[nodiscard]] PrefillProxy ProxyOf(AddressOf&& address_of) const {
+    PrefillProxy proxy{.release = std::string(ReleaseOf(choice_.server)), .port = kPort + 80};
+    for (std::int32_t i = 0; i < replicas(); ++i) {
+      (i < prefill_replicas() ? proxy.prefill : proxy.decode).push_back(address_of(i));
+    }
+    return proxy;
+  }
+
+  [[nodiscard]] std::string Proxy() const {
+    return fmt::format(
+        "#!/bin/sh\n"
+        "# Lets an engine prefill each request and another one decode it; listens on port {}.\n"
+        "set -eu\n{}",
+        kPort + 80, ProxyCommand(ProxyOf([](std::int32_t i) {
+          return EngineAddress{"127.0.0.1", kPort + i};
+        })));
   }
 
   // How requests are sent: at a rate, or by users who wait.
@@ -171,10 +209,9 @@ class DeploymentWriter {
         upstream, kPort + 80);
   }
 
-  [[nodiscard]] std::string Engines() const {
-    const twin::Server& server = *FindServer(choice_.server)->server;
-    return fmt::format(
-        R"(apiVersion: v1
+  // Gives each engine a name.
+  [[nodiscard]] static std::string Names() {
+    return fmt::format(R"(apiVersion: v1
 kind: Service
 metadata:
   name: engines
@@ -182,21 +219,34 @@ spec:
   clusterIP: None
   publishNotReadyAddresses: true
   selector: {{ app: engine }}
-  ports: [{{ port: {port} }}]
----
+  ports: [{{ port: {} }}]
+)",
+                       kPort);
+  }
+
+  [[nodiscard]] std::string Image() const {
+    const twin::Server& server = *FindServer(choice_.server)->server;
+    return fmt::format(fmt::runtime(server.image), ReleaseOf(choice_.server));
+  }
+
+  // Engines NAME-0, NAME-1, ... of one pool.
+  [[nodiscard]] std::string Engines(std::string_view name, std::int32_t count) const {
+    const twin::Server& server = *FindServer(choice_.server)->server;
+    return fmt::format(
+        R"(---
 apiVersion: apps/v1
 kind: StatefulSet
 metadata:
-  name: engine
+  name: {name}
 spec:
   serviceName: engines
   podManagementPolicy: Parallel
   replicas: {replicas}
   selector:
-    matchLabels: {{ app: engine }}
+    matchLabels: {{ app: engine{role} }}
   template:
     metadata:
-      labels: {{ app: engine }}
+      labels: {{ app: engine{role} }}
     spec:
       containers:
         - name: server
@@ -206,7 +256,7 @@ spec:
             - |
               {command} {listen} --port {port}
           ports: [{{ containerPort: {port} }}]
-          resources:
+{environment}          resources:
             limits: {{ nvidia.com/gpu: {devices} }}
           readinessProbe:
             httpGet: {{ path: /health, port: {port} }}
@@ -217,10 +267,23 @@ spec:
         - name: shm
           emptyDir: {{ medium: Memory, sizeLimit: 8Gi }}
 )",
-        fmt::arg("port", kPort), fmt::arg("replicas", replicas()),
-        fmt::arg("image", fmt::format(fmt::runtime(server.image), ReleaseOf(choice_.server))),
-        fmt::arg("command", ExecText(configuration_.command)), fmt::arg("listen", server.listen),
-        fmt::arg("devices", devices()));
+        fmt::arg("port", kPort), fmt::arg("name", name), fmt::arg("replicas", count),
+        fmt::arg("role", splits() ? fmt::format(", role: {}", name) : ""),
+        fmt::arg("image", Image()), fmt::arg("command", ExecText(configuration_.command)),
+        fmt::arg("listen", server.listen), fmt::arg("devices", devices()),
+        fmt::arg("environment", splits() ? kSideChannelHost : ""));
+  }
+
+  [[nodiscard]] std::string Pools() const {
+    const auto address_of = [this](std::int32_t i) {
+      const bool prefills = i < prefill_replicas();
+      return EngineAddress{fmt::format("{}-{}.engines", prefills ? "prefill" : "decode",
+                                       prefills ? i : i - prefill_replicas()),
+                           kPort};
+    };
+    return Names() + Engines("prefill", prefill_replicas()) +
+           Engines("decode", replicas() - prefill_replicas()) +
+           ProxyManifest(ProxyOf(address_of), Image());
   }
 
   [[nodiscard]] std::string LoadBalancer() const {
@@ -274,15 +337,20 @@ spec:
   }
 
   [[nodiscard]] std::string Kubernetes() const {
-    return replicas() > 1 ? Engines() + LoadBalancer() : Engines();
+    if (splits()) return Pools();
+    const std::string engines = Names() + Engines("engine", replicas());
+    return replicas() > 1 ? engines + LoadBalancer() : engines;
   }
 
   [[nodiscard]] std::string Start() const {
     if (splits()) {
       return fmt::format(
-          "Start `server.sh` {} times, {} of them to prefill, behind vLLM's proxy that sends each\n"
-          "request to one of both kinds (its examples/online_serving/disaggregated_serving).\n",
-          replicas(), choice_.layout.prefill_replicas);
+          "Start `server.sh` {} times, with ports from {} on and devices of its own each, and\n"
+          "`proxy.sh`, which listens on port {} and lets the first {} prefill; or `kubectl apply "
+          "-f\n"
+          "kubernetes.yaml`. The proxy takes the engines of either kind in turn; the prediction\n"
+          "sends each request to those with the fewest.\n",
+          replicas(), kPort, kPort + 80, prefill_replicas());
     }
     if (replicas() == 1) return "Start `server.sh`, or `kubectl apply -f kubernetes.yaml`.\n";
     return fmt::format(
@@ -327,8 +395,13 @@ std::vector<DeploymentFile> DeploymentFiles(const Recommendation& answer,
 
 void WriteDeployment(const Recommendation& answer, const RecommendConfig& request,
                      const std::filesystem::path& folder) {
+  if (answer.configurations.empty()) return;
+  std::vector<std::size_t> order(answer.configurations.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto own = order.begin() + static_cast<std::ptrdiff_t>(FirstWithOwnWeights(answer));
+  std::rotate(order.begin(), own, own + 1);
   std::set<std::string> commands;
-  for (std::size_t i = 0; i < answer.configurations.size(); ++i) {
+  for (const std::size_t i : order) {
     if (commands.size() == kDeploymentsMax) break;
     if (!commands.insert(answer.configurations[i].command).second) continue;
     const std::filesystem::path own =

@@ -18,12 +18,12 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TWINSERVE = os.environ["TWINSERVE"]
-REQUESTS = 40  # 13 seconds at the rate below
-RATE = 3
+REQUESTS = 40  # 20 seconds at the rate below
+RATE = 2
 PROMPT = 1024
 OUTPUT = 16
 # Without noise the error is that of the boundary, which the prediction has as measured and which is
-# shorter here: 5 ms of 100 ms in TTFT, nothing in TPOT.
+# shorter here: 5 ms of 150 ms in TTFT, nothing in TPOT.
 ERROR_MAX = 15  # percent
 CLIENT_DELAY_MAX = 0.1  # of the engine's TTFT, from the engine to the client
 
@@ -118,7 +118,7 @@ def test_what_was_recommended_is_what_is_measured(deployment, path):
     require_a_machine_that_followed(summary, found["TTFT"][0])
     for value, error, verdict in found.values():
         assert abs(error) < ERROR_MAX and not verdict.startswith("off by"), report
-    # The cost model's own uncertainty leaves 8 of 25 percent here; for TTFT only 3.
+    # The cost model's own uncertainty leaves 10 of 25 percent here; for TTFT only 3.
     assert found["E2E"][2].startswith("agrees within"), report
     assert "Cause:" not in report
 

@@ -84,6 +84,58 @@ TEST(DeploymentFilesTest, TheNextTwoCommandsHaveFoldersOfTheirOwn) {
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "d/4"));
 }
 
+TEST(DeploymentFilesTest, PoolsStandBehindTheProxyOfTheirConnector) {
+  std::string text = Replaced(kTiny, "{ name: \"h100-sxm\" }", "{ name: \"h100-sxm\" devices: 6 }");
+  text = Replaced(text, "[2, 8, 64]", "[64]");
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  text = Replaced(text, "settings {",
+                  "settings { tensor_parallel: 2 pipeline_parallel: 1 prefill_replicas: 1 ");
+  const RecommendConfig request = Request(text);
+  const std::vector<DeploymentFile> files = DeploymentFiles(Answer(request), request);
+  EXPECT_EQ(TextOfFile(files, "nginx.conf"), "no such file");
+  // Two ranks an engine, each of which may take a port.
+  EXPECT_THAT(
+      TextOfFile(files, "server.sh"),
+      HasSubstr("export VLLM_NIXL_SIDE_CHANNEL_PORT=$((5600 + (${PORT:-8000} - 8000) * 2))\n"
+                "exec vllm serve llama-3-8b --tensor-parallel-size 2 "));
+  EXPECT_THAT(TextOfFile(files, "proxy.sh"),
+              HasSubstr("/v0.33.0/tests/v1/kv_connector/nixl_integration/toy_proxy_server.py\n"
+                        "exec python3 toy_proxy_server.py --host 0.0.0.0 --port 8080 \\\n"
+                        "  --prefiller-hosts 127.0.0.1 \\\n  --prefiller-ports 8000 \\\n"
+                        "  --decoder-hosts 127.0.0.1 127.0.0.1 \\\n"
+                        "  --decoder-ports 8001 8002\n"));
+  EXPECT_THAT(TextOfFile(files, "bench.sh"), HasSubstr("URL:-http://localhost:8080"));
+  const std::string pods = TextOfFile(files, "kubernetes.yaml");
+  for (const char* const part :
+       {"\n  name: prefill\nspec:\n  serviceName: engines\n  podManagementPolicy: Parallel\n"
+        "  replicas: 1\n",
+        "\n  name: decode\nspec:\n  serviceName: engines\n  podManagementPolicy: Parallel\n"
+        "  replicas: 2\n",
+        "matchLabels: { app: engine, role: decode }",
+        "name: VLLM_NIXL_SIDE_CHANNEL_HOST\n              valueFrom: { fieldRef: { fieldPath: "
+        "status.podIP } }\n",
+        "                --prefiller-hosts prefill-0.engines \\\n"
+        "                --prefiller-ports 8000 \\\n"
+        "                --decoder-hosts decode-0.engines decode-1.engines \\\n"
+        "                --decoder-ports 8000 8000\n"})
+    EXPECT_THAT(pods, HasSubstr(part));
+}
+
+TEST(DeploymentFilesTest, TheFolderItselfHasTheWeightsOfTheCheckpoint) {
+  const ScratchDirectory scratch("own_weights");
+  std::string text = Replaced(kTiny, "weight_dtype: \"bf16\"", "weight_dtype: [\"bf16\", \"fp8\"]");
+  text = Replaced(text, "\"cost.linear.base_s=0.005\"", "\"cost.roofline.host_s=0\"");
+  text = Replaced(text, "\"cost.linear.per_prefill_token_s=1e-5\", ", "");
+  text = Replaced(text, "\"cost.linear.per_decode_item_s=1e-5\"", "\"system.boundary={}\"");
+  const RecommendConfig request = Request(Replaced(text, "[2, 8, 64]", "[64]"));
+  const Recommendation answer = Answer(request);
+  ASSERT_TRUE(answer.configurations.at(0).candidate.quantised);
+  WriteDeployment(answer, request, scratch.path() / "d");
+  EXPECT_THAT(ReadText(scratch.File("d/server.sh")), ::testing::Not(HasSubstr("--quantization")));
+  EXPECT_THAT(ReadText(scratch.File("d/2/server.sh")), HasSubstr("--quantization fp8"));
+  EXPECT_THAT(ReadText(scratch.File("d/2/server.sh")), HasSubstr(answer.configurations[0].command));
+}
+
 TEST(DeploymentFilesTest, OneEngineNeedsNoRouter) {
   std::string text = Replaced(kTiny, "vllm-0.33.0", "trtllm-1.0.0");
   text = Replaced(text, "[2, 8, 64]", "[64]");
