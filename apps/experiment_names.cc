@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -70,8 +71,7 @@ bool IsName(const fs::path& asked) {
 
 void SetDataFolder(fs::path folder) { DataFolder() = std::move(folder); }
 
-fs::path ExperimentFile(const fs::path& asked) {
-  if (asked.empty() || asked.is_absolute() || IsFile(asked)) return asked;
+std::optional<fs::path> FindExperiment(const fs::path& asked) {
   const fs::path& data = DataFolder();
   const std::array<fs::path, 3> folders = {kFolder, data, data.empty() ? data : data / kFolder};
   for (const fs::path& folder : folders) {
@@ -80,6 +80,13 @@ fs::path ExperimentFile(const fs::path& asked) {
     if (IsFile(file)) return file;
     if (IsFile(file.string() + kSuffix)) return file.string() + kSuffix;
   }
+  return std::nullopt;
+}
+
+fs::path ExperimentFile(const fs::path& asked) {
+  if (asked.empty() || asked.is_absolute() || IsFile(asked)) return asked;
+  if (const std::optional<fs::path> found = FindExperiment(asked)) return *found;
+  const fs::path& data = DataFolder();
   std::error_code ignored;
   if (!IsName(asked) || fs::exists(asked, ignored)) return asked;
   std::vector<std::string> names = NamesIn(kFolder);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 namespace twin::apps {
 
@@ -14,5 +15,9 @@ void SetDataFolder(std::filesystem::path folder);
 // that errors say what was asked for. Throws InputError (usage) for a name that no folder
 // `experiments` has: with the nearest names, or with where names are looked up.
 std::filesystem::path ExperimentFile(const std::filesystem::path& asked);
+
+// The file of the name `asked` below `experiments` of the current folder, or in the folder of
+// SetDataFolder() or below its `experiments`; nullopt if there is none.
+std::optional<std::filesystem::path> FindExperiment(const std::filesystem::path& asked);
 
 }  // namespace twin::apps

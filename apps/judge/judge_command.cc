@@ -174,7 +174,9 @@ run::JudgeOptions OptionsOf(const JudgeArguments& arguments, const run::JudgeSec
   options.hostile_worlds = arguments.hostile_worlds.value_or(extent.hostile_worlds);
   options.metric = arguments.metric;
   // Policies may begin with the one beside the judge's sets.
-  options.host.paths = {ExperimentFile("policy_search/judge/chat").parent_path().parent_path()};
+  if (const auto chat = FindExperiment("policy_search/judge/chat")) {
+    options.host.paths = {chat->parent_path().parent_path()};
+  }
   if (!arguments.engine.empty()) {
     options.planning_budget_s = options.host.loading_s = kEngineBudgetSeconds;
   }
