@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "apps/experiment_options/bench_line.h"
@@ -106,12 +107,17 @@ constexpr std::string_view kIgnoredValues =
     "--result-dir --result-filename --label --temperature --top-p --top-k --min-p --ui "
     "--extra-body "
     "--artifact-dir --output-file --warmup-request-count --warmup-requests "
-    "--profile-export-file --header --target --backend-type --processor --output-path "
-    "--output-dir --outputs --service-kind --tokenizer-mode --tokenize-mode --api-key";
+    "--profile-export-file --header";
 constexpr std::string_view kIgnoredFlags =
     "--ignore-eos --save-result --save-detailed --trust-remote-code --disable-tqdm --streaming "
-    "--append-result --flush-cache --profile --output-details --verbose --use-chat-template "
-    "--random-ids --tokenize-on-client --disable-ignore-eos";
+    "--append-result --flush-cache --profile --output-details --verbose --use-chat-template";
+
+// More of them that only lines of load generators hold (--bench): here they would be neighbours of
+// mistyped options.
+constexpr std::string_view kBenchValues =
+    "--target --backend-type --processor --output-path --output-dir --outputs --service-kind "
+    "--tokenizer-mode --tokenize-mode --api-key";
+constexpr std::string_view kBenchFlags = "--random-ids --tokenize-on-client --disable-ignore-eos";
 
 constexpr const char* kMetadata = "--metadata";  // takes a list
 
@@ -314,14 +320,17 @@ std::optional<ExperimentOption> OptionNamed(std::string_view name) {
 
 bool IsWithoutEffect(std::string_view name) {
   const std::string dashed = Dashed(name);
-  return IsAmong(kIgnoredValues, dashed) || IsAmong(kIgnoredFlags, dashed) || dashed == kMetadata;
+  return dashed == kMetadata ||
+         std::ranges::any_of(std::array{kIgnoredValues, kIgnoredFlags, kBenchValues, kBenchFlags},
+                             [&](std::string_view names) { return IsAmong(names, dashed); });
 }
 
 ValueCount ValuesOfOption(std::string_view name) {
   const std::string dashed = Dashed(name);
-  if (IsAmong(kIgnoredFlags, dashed)) return ValueCount::kNone;
-  return OptionNamed(name) || IsAmong(kIgnoredValues, dashed) ? ValueCount::kOne
-                                                              : ValueCount::kMany;
+  if (IsAmong(kIgnoredFlags, dashed) || IsAmong(kBenchFlags, dashed)) return ValueCount::kNone;
+  const bool has_one =
+      OptionNamed(name) || IsAmong(kIgnoredValues, dashed) || IsAmong(kBenchValues, dashed);
+  return has_one ? ValueCount::kOne : ValueCount::kMany;
 }
 
 std::string_view FieldOfOption(std::string_view name) {

@@ -27,7 +27,7 @@ std::string NearestModels(std::string_view model);
 
 // Message for a path that does not exist: that no preset has this name, how to download the
 // config.json of a model on huggingface.co, and "the nearest preset is qwen3-14b" for
-// "Qwen/Qwen3-14B-AWQ", or up to three presets of the same family, if there are any.
+// "Qwen/Qwen3-14B-GGUF", or up to three presets of the same family, if there are any.
 std::string NoSuchModel(std::string_view path);
 
 }  // namespace twin

@@ -206,7 +206,7 @@ TEST_F(RunOptionsTest, FlagsTakeTheValuesOfTheServer) {
 TEST_F(RunOptionsTest, FlagsThatAreNotSimulatedAreNamed) {
   const Words flags = Together(kLoaded, {"--requests", "10", "--disable-log-requests",
                                          "--attention-backend", "FLASH_ATTN", "--api-key", "x"});
-  EXPECT_THAT(Answer(flags), HasSubstr("\nwithout effect here: --api-key, --disable-log-requests\n"
+  EXPECT_THAT(Answer(flags), HasSubstr("\nwithout effect here: --disable-log-requests, --api-key\n"
                                        "not simulated and may matter: --attention-backend\n"));
 }
 

@@ -64,7 +64,7 @@ TEST(ModelNamesTest, EveryNameOfTheTableFindsAModelOfThatName) {
     EXPECT_EQ(NameOf(name), name);
     ++count;
   }
-  EXPECT_EQ(count, 87);
+  EXPECT_EQ(count, 88);
 }
 
 TEST(ModelNamesTest, ASuffixChoosesTheFormatOfTheParts) {
@@ -80,13 +80,17 @@ TEST(ModelNamesTest, ASuffixChoosesTheFormatOfTheParts) {
   const ModelSpec qwen = ModelPreset("qwen3.5-397b-a17b-nvfp4");
   EXPECT_EQ(qwen.formats.attention, DType::kNvfp4);
   EXPECT_EQ(qwen.formats.recurrent, std::nullopt);
+  EXPECT_EQ(ModelPreset("Qwen3-32B-AWQ").weight_dtype, DType::kInt4);
+  EXPECT_EQ(ModelPreset("Meta-Llama-3.1-8B-Instruct-quantized.w4a16").weight_dtype, DType::kInt4);
+  EXPECT_EQ(ModelPreset("Qwen3-30B-A3B-FP8-dynamic").weight_dtype, DType::kFp8);
+  EXPECT_EQ(ModelPreset("DeepSeek-R1-0528-FP4-v2").formats.experts, DType::kNvfp4);
   EXPECT_EQ(ModelPreset("gpt-oss-120b").formats.experts, DType::kMxfp4);
   EXPECT_EQ(ModelPreset("kimi-k2.5").formats.experts, DType::kInt4Group32);
 }
 
 TEST(ModelNamesTest, OtherModelsAreNotTakenForTheirNeighbours) {
   EXPECT_EQ(NameOf("Mistral-7B-Instruct-v0.2"), "");
-  EXPECT_EQ(NameOf("Qwen3-14B-AWQ"), "");
+  EXPECT_EQ(NameOf("Qwen3-14B-GGUF"), "");
   EXPECT_EQ(NameOf("bloom-7b1"), "");
   EXPECT_EQ(NameOf("DeepSeek-R1-Distill-Qwen-1.5B"), "");
   EXPECT_EQ(NameOf("Llama-3.1-8"), "");

@@ -47,12 +47,12 @@ TEST(NamedModelTest, ADirectoryOfThatNameGoesBeforeThePreset) {
 
 // It used to be answered with "cannot be opened" alone.
 TEST(NamedModelTest, AHubNameIsToldHowToGetItsConfigAndThePresetOfThatModel) {
-  EXPECT_THAT([] { ReadNamedShape("Qwen/Qwen3-14B-AWQ", false); },
-              ThrowsMessage<InputError>(
-                  AllOf(HasSubstr("Qwen/Qwen3-14B-AWQ: no such file or directory, and no preset is "
-                                  "called Qwen3-14B-AWQ; allowed: the name of a preset"),
-                        HasSubstr("hf download Qwen/Qwen3-14B-AWQ config.json --local-dir "
-                                  "Qwen3-14B-AWQ; the nearest preset is qwen3-14b"))));
+  EXPECT_THAT([] { ReadNamedShape("Qwen/Qwen3-14B-GGUF", false); },
+              ThrowsMessage<InputError>(AllOf(
+                  HasSubstr("Qwen/Qwen3-14B-GGUF: no such file or directory, and no preset is "
+                            "called Qwen3-14B-GGUF; allowed: the name of a preset"),
+                  HasSubstr("hf download Qwen/Qwen3-14B-GGUF config.json --local-dir "
+                            "Qwen3-14B-GGUF; the nearest preset is qwen3-14b"))));
   EXPECT_THAT(NoSuchModel("meta-llama/Meta-Llama-3.1-8B-Instruct"),
               EndsWith("; the nearest preset is llama-3.1-8b"));
   EXPECT_THAT(NoSuchModel("codellama/CodeLlama-34b-Instruct-hf/"),
