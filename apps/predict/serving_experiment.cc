@@ -20,14 +20,13 @@
 #include "core/number_text.h"
 #include "core/printable.h"
 #include "run/deployment.h"
+#include "traces/mixed_outputs.h"
 
 namespace twin::run {
 namespace {
 
 constexpr std::int64_t kRequestsPerUser = 10;
 constexpr std::int64_t kSettingMax = 1 << 24;
-// Outputs without a range are spread by this part of their length to both sides.
-constexpr std::int64_t kOutputSpreadPart = 10;
 
 [[noreturn]] void Refuse(std::string_view where, const std::string& what) {
   throw InputError(InputError::Kind::kData, std::string(where), what);
@@ -136,16 +135,13 @@ bool StaysInStep(const ServingRow& row) {
          MostExperts(ReadNamedShape(row.Text("model"), true)) > 0;
 }
 
-// With fixed lengths, users whose outputs all have one length would stay in lockstep: whoever
-// begins together ends together, and all prompts come at once. Measured loops do not, because
-// clients and servers take requests one after the other. A spread of the outputs about the nominal
-// length mixes the users in the same way; the mean stays. `context`: the longest request.
+// Fixed lengths are spread, unless users stay in step. `context`: the longest request.
 LengthRange OutputsOf(const ServingRow& row, std::int64_t context) {
   const std::int64_t nominal = row.RequiredCount("osl");
   const std::int64_t room = std::max<std::int64_t>(context - PromptsOf(row).high - nominal, 0);
   const double ratio = RangeRatio(row);
   const bool spreads = ratio == 1 && !StaysInStep(row);
-  const std::int64_t spread = spreads ? std::min(nominal / kOutputSpreadPart, room) : 0;
+  const std::int64_t spread = spreads ? std::min(OutputSpread(nominal), room) : 0;
   const auto low = static_cast<std::int64_t>(ratio * static_cast<double>(nominal));
   return {std::max<std::int64_t>(low - spread, 1), nominal + spread};
 }

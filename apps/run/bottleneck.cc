@@ -11,6 +11,7 @@
 
 #include "apps/run/summary_number.h"
 #include "core/number_text.h"
+#include "traces/mixed_outputs.h"
 
 namespace twin::apps {
 namespace {
@@ -215,6 +216,30 @@ ProposedChange TwiceTheLoad(const ExperimentConfig& config, bool has_options) {
   if (is_ramp) return {};
   return ChangeWriter(config, has_options)
       .Of(load->option, load->path, ShortestText(2 * load->value));
+}
+
+std::optional<ProposedChange> MixedOutputs(const ExperimentConfig& config, bool has_options) {
+  const WorkloadConfig& workload = config.workload;
+  const ArrivalConfig& arrivals = workload.arrivals;
+  const IntegerDistribution& outputs = workload.shape.output;
+  const bool in_step = arrivals.kind == ArrivalConfig::Kind::kClosedLoop && arrivals.users > 1 &&
+                       arrivals.think.mean == Duration::zero() && !workload.trace &&
+                       workload.classes.empty() && !workload.servegen &&
+                       workload.preset == WorkloadPreset::kNone &&
+                       outputs.kind == IntegerDistribution::Kind::kFixed;
+  const std::int64_t spread = OutputSpread(outputs.value);
+  if (!in_step || spread == 0) return std::nullopt;
+  const std::int64_t low = outputs.value - spread;
+  const std::int64_t high = outputs.value + spread;
+  const std::string range = fmt::format("{{ kind: uniform min: {} max: {} }}", low, high);
+  ProposedChange change;
+  change.fields = {"workload.shape.output=" + range};
+  if (workload.max_output.kind == MaxOutputRule::Kind::kFixed) {
+    change.fields.push_back(fmt::format("workload.max_output.value={}", high));
+  }
+  change.text = has_options ? fmt::format("--output-range {},{}", low, high)
+                            : fmt::format("--set 'workload.shape.output={}'", range);
+  return change;
 }
 
 std::string CapacityCommand(const ExperimentConfig& config, const std::string& experiment_file) {

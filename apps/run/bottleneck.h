@@ -28,6 +28,10 @@ std::vector<Bottleneck> BottlenecksOf(const ExperimentConfig& config, const Summ
 // Twice the load, to find out how much more fits; no fields for a load that cannot be doubled.
 ProposedChange TwiceTheLoad(const ExperimentConfig& config, bool has_options);
 
+// Outputs of a closed loop that mix users who are in step (traces/mixed_outputs.h); nullopt for
+// other loads.
+std::optional<ProposedChange> MixedOutputs(const ExperimentConfig& config, bool has_options);
+
 // The command that finds the largest load; empty for a load that has no rate. `experiment_file` is
 // what it reads.
 std::string CapacityCommand(const ExperimentConfig& config, const std::string& experiment_file);

@@ -178,9 +178,25 @@ Advice NothingWaits(const AdvisedRun& run, run::RunControl& control) {
   return advice;
 }
 
-}  // namespace
+// A line on users in step, if their latencies are others once the users are mixed; else empty.
+std::string StepLine(const AdvisedRun& run, run::RunControl& control) {
+  const auto mixed = MixedOutputs(run.config, run.has_options);
+  if (!mixed || !CanTry(run, control)) return "";
+  const std::vector<Trial> trials = Try(run, {*mixed}, control);
+  if (!trials.front().summary) return "";
+  std::vector<std::string> parts;
+  for (const std::string_view metric : {"mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
+    if (std::abs(Growth(run.summary, *trials.front().summary, metric)) < kHelps) continue;
+    parts.push_back(ChangeText(run.summary, *trials.front().summary, metric));
+  }
+  if (parts.empty()) return "";
+  return fmt::format(
+      "In step: answers of one length end together, and their users begin together; "
+      "mixed ({}) -> {}",
+      mixed->text, fmt::join(parts, ", "));
+}
 
-Advice AdviceOn(const AdvisedRun& run, run::RunControl& control) {
+Advice AdviceWithoutSteps(const AdvisedRun& run, run::RunControl& control) {
   if (!CanTry(run, control)) {
     const std::vector<Bottleneck> certain = BottlenecksOf(run.config, run.summary, nullptr);
     return certain.empty() ? NothingWaits(run, control) : Advice{certain.front().text, {}};
@@ -195,6 +211,16 @@ Advice AdviceOn(const AdvisedRun& run, run::RunControl& control) {
     return {bottleneck.text, std::move(lines)};
   }
   return NothingWaits(run, control);
+}
+
+}  // namespace
+
+Advice AdviceOn(const AdvisedRun& run, run::RunControl& control) {
+  Advice advice = AdviceWithoutSteps(run, control);
+  if (std::string line = StepLine(run, control); !line.empty()) {
+    advice.lines.push_back(std::move(line));
+  }
+  return advice;
 }
 
 }  // namespace twin::apps

@@ -343,6 +343,23 @@ TEST_F(RunOptionsTest, APastedLineBesideAFileIsRefused) {
   EXPECT_THAT(outcome.err, HasSubstr("two ways to name an experiment"));
 }
 
+// The users of a full server begin and end together; the line has the numbers of the mixed run.
+TEST_F(RunOptionsTest, UsersInStepAreSaidAndMixed) {
+  const auto answer = [&](const Words& outputs) {
+    return Answer(
+        Together(kServed, Together({"--concurrency", "32", "--requests", "320"}, outputs)));
+  };
+  const std::string in_step = answer({"--output-len", "100"});
+  std::smatch said;
+  ASSERT_TRUE(std::regex_search(in_step, said,
+                                std::regex(R"(\nIn step: .* mixed \(--output-range 90,110\) -> )"
+                                           R"(mean TTFT \S+ to (\S+) ms)")))
+      << in_step;
+  const std::string mixed = answer({"--output-range", "90,110"});
+  EXPECT_THAT(mixed, ::testing::ContainsRegex("\nTTFT +ms +" + said[1].str() + " "));
+  EXPECT_THAT(mixed, Not(HasSubstr("In step: ")));
+}
+
 // A budget of 1 token would lengthen every prompt a thousandfold.
 TEST_F(RunOptionsTest, WhereNothingWaitsNoSettingIsAdvised) {
   const std::string answer =
