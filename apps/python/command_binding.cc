@@ -7,6 +7,7 @@
 
 #include "apps/commands.h"
 #include "apps/experiment_names.h"
+#include "apps/page/plotly_loaded.h"
 #include "apps/python/bindings.h"
 #include "apps/run_command_line.h"
 
@@ -44,6 +45,12 @@ int Main(const nb::list& command_line, const nb::list& further) {
 }  // namespace
 
 void BindCommandLine(nb::module_& module) {
+#ifdef TWIN_WHEEL
+  run::SetPlotlyLoader([] {
+    const nb::gil_scoped_acquire lock;
+    return nb::cast<std::string>(nb::module_::import_("twinserve._extras").attr("plotly_script")());
+  });
+#endif
   module.def("main", &Main, nb::arg("command_line"), nb::arg("further"));
   module.def(
       "set_policy_host_command",

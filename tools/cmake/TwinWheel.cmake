@@ -21,6 +21,15 @@ function(twin_install_licence name)
     COMPONENT python)
 endfunction()
 
+# twin_install_plotly(): the script of figures, which xz makes a quarter smaller than the archive does.
+function(twin_install_plotly)
+  set(packed "${CMAKE_CURRENT_BINARY_DIR}/plotly.min.js.xz")
+  execute_process(COMMAND "${Python_EXECUTABLE}" -c
+    "import lzma, sys; open(sys.argv[2], 'wb').write(lzma.compress(open(sys.argv[1], 'rb').read(), preset=9 | lzma.PRESET_EXTREME))"
+    "${TWIN_PLOTLY_SCRIPT}" "${packed}" COMMAND_ERROR_IS_FATAL ANY)
+  install(FILES "${packed}" DESTINATION twinserve COMPONENT python)
+endfunction()
+
 # twin_install_licences(): of what the wheel holds of others, from where their packages lie.
 function(twin_install_licences)
   if(NOT SKBUILD_METADATA_DIR)

@@ -16,6 +16,13 @@ EXTRAS = {"tables": ("numpy", "pandas"), "plots": ("numpy", "pandas", "matplotli
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
 
+def plotly_script() -> str:
+    """Plotly's script, which a wheel holds beside the package."""
+    import lzma
+    with lzma.open(os.path.join(os.path.dirname(DATA), "plotly.min.js.xz"), "rt", encoding="utf-8") as script:
+        return script.read()
+
+
 def missing(what: str, module: str, extra: str) -> ImportError:
     """The error for `what`, which need a module of an extra that is not installed."""
     return ImportError(f'twinserve: {what} need {module}; allowed: pip install "twinserve[{extra}]"')
