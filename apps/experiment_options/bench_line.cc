@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -22,24 +23,41 @@ namespace {
 
 constexpr const char* kBench = "--bench";
 
-// A load generator. The options have the names of its command line or of this program.
+struct DefaultOption {
+  ExperimentOption which;
+  std::string_view value;
+};
+
+// A load generator.
 struct LoadGenerator {
   std::string_view programs;  // that start it, separated by |
   const Server* lengths;      // whose rule of --random-range-ratio it follows; null: it has none
-  std::string_view load;      // where neither a rate nor users are given; empty: it must be given
-  std::string_view defaults;  // NAME VALUE ...
+  std::optional<DefaultOption> load;  // without a rate and users; nullopt: they must be given
+  std::span<const DefaultOption> requests;
+  std::span<const DefaultOption> shape;  // unless lengths or a trace are given
 };
+
+constexpr DefaultOption kAtOnce = {ExperimentOption::kRate, "inf"};
+constexpr DefaultOption kOneUser = {ExperimentOption::kConcurrency, "1"};
+constexpr DefaultOption kThousand[] = {{ExperimentOption::kRequests, "1000"}};
+constexpr DefaultOption kOfVllm[] = {{ExperimentOption::kInputLen, "1024"},
+                                     {ExperimentOption::kOutputLen, "128"}};
+constexpr DefaultOption kOfInferenceX[] = {{ExperimentOption::kInputLen, "1024"},
+                                           {ExperimentOption::kOutputLen, "128"},
+                                           {ExperimentOption::kRangeRatio, "1"}};
+constexpr DefaultOption kOfSglang[] = {{ExperimentOption::kInputLen, "1024"},
+                                       {ExperimentOption::kOutputLen, "1024"},
+                                       {ExperimentOption::kRangeRatio, "0"}};
+constexpr DefaultOption kOfAiPerf[] = {{ExperimentOption::kInputLen, "550"}};
 
 constexpr LoadGenerator kGenerators[] = {
     // InferenceX's copy keeps the rule that vLLM had before.
-    {"bench_serving/benchmark_serving.py", &kSglangServer, "--rate inf",
-     "--requests 1000 --input-len 1024 --output-len 128 --random-range-ratio 1"},
+    {"bench_serving/benchmark_serving.py", &kSglangServer, kAtOnce, kThousand, kOfInferenceX},
     {"vllm bench serve|benchmark_serving.py|tensorrt_llm.serve.scripts.benchmark_serving",
-     &kVllmServer, "--rate inf", "--requests 1000 --input-len 1024 --output-len 128"},
-    {"sglang.bench_serving|bench_serving.py", &kSglangServer, "--rate inf",
-     "--requests 1000 --input-len 1024 --output-len 1024 --random-range-ratio 0"},
-    {"aiperf profile|genai-perf profile", nullptr, "--concurrency 1", "--input-len 550"},
-    {"guidellm benchmark run|guidellm benchmark", nullptr, "", ""}};
+     &kVllmServer, kAtOnce, kThousand, kOfVllm},
+    {"sglang.bench_serving|bench_serving.py", &kSglangServer, kAtOnce, kThousand, kOfSglang},
+    {"aiperf profile|genai-perf profile", nullptr, kOneUser, {}, kOfAiPerf},
+    {"guidellm benchmark run|guidellm benchmark", nullptr, std::nullopt, {}, {}}};
 
 using Given = std::map<ExperimentOption, GivenOption>;
 
@@ -88,7 +106,7 @@ class BenchReader {
   }
 
  private:
-  [[nodiscard]] bool IsGuidellm() const { return generator_.load.empty(); }
+  [[nodiscard]] bool IsGuidellm() const { return !generator_.load; }
   // --profile is a flag of vLLM's benchmark, and a kind of load for guidellm.
   [[nodiscard]] ValueCount ValuesOf(std::string_view name) const {
     return IsGuidellm() && name == "--profile" ? ValueCount::kOne : ValuesOfOption(name);
@@ -103,15 +121,17 @@ class BenchReader {
   void NoteNotSimulated(const std::string& name, std::string_view why = "") {
     asked_.not_simulated.push_back(why.empty() ? name : fmt::format("{} ({})", name, why));
   }
+  void NoteStandIn(const GivenOption& option) {
+    NoteNotSimulated(option.name, option.value + " is not here: the lengths above stand in");
+  }
   [[nodiscard]] bool Has(ExperimentOption which) const {
     return given_.contains(which) || asked_.given.contains(which);
   }
-  // Whether the lengths are known from options of this program, or from those of the line.
-  [[nodiscard]] bool HasOwnLengths() const {
+  // Whether options of this program, or a trace, give the lengths.
+  [[nodiscard]] bool HasLengths() const {
     return asked_.given.contains(ExperimentOption::kInputLen) ||
            asked_.given.contains(ExperimentOption::kInputRange) ||
-           asked_.given.contains(ExperimentOption::kPreset) ||
-           asked_.given.contains(ExperimentOption::kTrace);
+           asked_.given.contains(ExperimentOption::kPreset) || Has(ExperimentOption::kTrace);
   }
 
   const LoadGenerator& generator_;
@@ -124,11 +144,10 @@ class BenchReader {
 void BenchReader::Take(const LineOption& option) {
   asked_.launched.push_back(option.name);
   if (IsGuidellm() && TakeOfGuidellm(option)) return;
-  const std::string value = fmt::format("{}", fmt::join(option.values, " "));
   if (option.name == "--goodput") {
     asked_.goals.insert(asked_.goals.end(), option.values.begin(), option.values.end());
   } else if (const auto which = OptionNamed(option.name)) {
-    TakeKnown(*which, {option.name, value});
+    TakeKnown(*which, {option.name, option.value()});
   } else if (IsWithoutEffect(option.name)) {
     NoteIgnored(option.name);
   } else {
@@ -148,13 +167,12 @@ void BenchReader::TakeKnown(ExperimentOption which, const GivenOption& option) {
       break;
     case ExperimentOption::kDataset:
       if (!option.value.starts_with("random") && option.value != "sonnet") {
-        NoteNotSimulated(option.name, option.value + " is not here: the lengths above stand in");
+        NoteStandIn(option);
       }
       return;
     case ExperimentOption::kTrace:
       if (!std::filesystem::exists(option.value, unknown)) {
-        return NoteNotSimulated(option.name,
-                                option.value + " is not here: the lengths above stand in");
+        return NoteStandIn(option);
       }
       break;
     default:
@@ -165,13 +183,12 @@ void BenchReader::TakeKnown(ExperimentOption which, const GivenOption& option) {
 
 // --rate means users or requests per second, as --rate-type says.
 bool BenchReader::TakeOfGuidellm(const LineOption& option) {
-  const std::string value = fmt::format("{}", fmt::join(option.values, " "));
   if (option.name == "--rate-type" || option.name == "--profile") {
-    kind_ = {option.name, value};
+    kind_ = {option.name, option.value()};
   } else if (option.name == "--rate") {
-    rate_ = {option.name, value};
+    rate_ = {option.name, option.value()};
   } else if (option.name == "--data") {
-    TakeData(option.name, value);
+    TakeData(option.name, option.value());
   } else {
     return false;
   }
@@ -225,22 +242,15 @@ void BenchReader::FillDefaults() {
                        "concurrent with --rate R, synchronous or throughput, or --rate R or "
                        "--concurrency N beside --bench");
     }
-    const std::size_t space = generator_.load.find(' ');
-    given_[*OptionNamed(generator_.load.substr(0, space))] = {
-        kBench, std::string(generator_.load.substr(space + 1))};
+    given_[generator_.load->which] = {kBench, std::string(generator_.load->value)};
   }
-  std::optional<ExperimentOption> which;
-  ForEachPart(generator_.defaults, ' ', [&](std::string_view word) {
-    if (!which) {
-      which = OptionNamed(word);
-      return;
+  const auto fill = [&](std::span<const DefaultOption> options) {
+    for (const auto& [which, value] : options) {
+      given_.try_emplace(which, GivenOption{kBench, std::string(value)});
     }
-    const bool is_length = *which != ExperimentOption::kRequests;
-    const bool has_length = HasOwnLengths() || Has(ExperimentOption::kTrace);
-    if (!is_length || !has_length)
-      given_.try_emplace(*which, GivenOption{kBench, std::string(word)});
-    which.reset();
-  });
+  };
+  fill(generator_.requests);
+  if (!HasLengths()) fill(generator_.shape);
 }
 
 }  // namespace

@@ -124,14 +124,13 @@ void TakeFlag(const Server& server, const LineOption& option, GivenOptions& aske
               std::vector<GivenOption>& flags) {
   asked.launched.push_back(option.name);
   const auto setting = FindFlag(server, option.name);
-  const std::string value = fmt::format("{}", fmt::join(option.values, " "));
   if (!setting) {
     asked.not_simulated.push_back(
         fmt::format("{} (no flag of {} that is known)", option.name, server.title));
   } else if (setting->row->field == "system.model") {
-    asked.given.try_emplace(ExperimentOption::kModel, GivenOption{option.name, value});
+    asked.given.try_emplace(ExperimentOption::kModel, GivenOption{option.name, option.value()});
   } else {
-    flags.push_back({option.name.substr(0, option.name.find('.')), value});
+    flags.push_back({option.name.substr(0, option.name.find('.')), option.value()});
   }
 }
 

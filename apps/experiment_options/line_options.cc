@@ -1,5 +1,8 @@
 #include "apps/experiment_options/line_options.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,6 +30,8 @@ LineOption SplitOption(const std::string& word) {
 }
 
 }  // namespace
+
+std::string LineOption::value() const { return fmt::format("{}", fmt::join(values, " ")); }
 
 LineOptions OptionsOfLine(std::span<const std::string> words,
                           const std::function<ValueCount(std::string_view)>& values_of) {

@@ -22,6 +22,9 @@ enum class ValueCount : std::uint8_t {
 struct LineOption {
   std::string name;  // as it was written, with its dashes
   std::vector<std::string> values;
+
+  // The values, with spaces between them.
+  [[nodiscard]] std::string value() const;
 };
 
 struct LineOptions {
