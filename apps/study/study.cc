@@ -174,39 +174,46 @@ void Study::SetHash() {
   shown.derived.clear();
   shown.primary.clear();
   shown.set = changes_;
-  hash_ = run_hash_ = HashOf(shown, axes_);
+  // Whole files are read once for both hashes.
+  std::vector<std::vector<std::uint64_t>> files;
+  for (const Axis& axis : axes_) files.push_back(FileHashesOf(axis));
+  const std::vector<std::uint64_t> bases = BaseHashes();
+  const auto hash_of = [&](const auto& of_axes) {
+    std::uint64_t hash = HashText(WriteStudy(shown));
+    for (const std::vector<std::uint64_t>& of_axis : of_axes) {
+      for (const std::uint64_t file : of_axis) hash = MixWords(hash, file);
+    }
+    for (const std::uint64_t base : bases) hash = MixWords(hash, base);
+    return HexText(hash);
+  };
+  hash_ = run_hash_ = hash_of(files);
   if (config_.warmup != WarmupRule::kExperiment) return;
   shown.replications = 1;
   shown.seed = first_seed_;
   shown.sampling = {};
-  std::vector<Axis> of_files;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
-    if (NamesFiles(axes_[i])) {
-      of_files.push_back(axes_[i]);
-      continue;
-    }
+    const bool names_files =
+        std::ranges::any_of(files[i], [](std::uint64_t hash) { return hash != 0; });
+    if (names_files) continue;
+    files[i].clear();
     AxisConfig& axis = shown.axes[i];
     for (AxisConfig& coupled : axis.coupled) coupled = WithPath(coupled.path);
     AxisConfig plain = WithPath(axis.path);
     plain.coupled = std::move(axis.coupled);
     axis = std::move(plain);
   }
-  run_hash_ = HashOf(shown, of_files);
+  run_hash_ = hash_of(files);
 }
 
-// A hash of the study's fields as they are shown, of the files of the bases, and of those that the
-// values of `axes` name.
-std::string Study::HashOf(const StudyConfig& shown, std::span<const Axis> axes) const {
-  std::uint64_t hash = HashText(WriteStudy(shown));
-  for (const Axis& axis : axes) {
-    for (const std::uint64_t files : FileHashesOf(axis)) hash = MixWords(hash, files);
-  }
+// The experiments without the files of axes.
+std::vector<std::uint64_t> Study::BaseHashes() const {
   std::vector<std::string> varied;
   for (const Axis& axis : axes_) {
     for (const Track& track : axis.tracks) varied.push_back(track.path);
   }
-  for (const ExperimentTemplate& base : bases_) hash = MixWords(hash, base.Hash(varied));
-  return HexText(hash);
+  std::vector<std::uint64_t> hashes;
+  for (const ExperimentTemplate& base : bases_) hashes.push_back(base.Hash(varied));
+  return hashes;
 }
 
 // By value; 0 for one that names no file.
@@ -219,10 +226,6 @@ std::vector<std::uint64_t> Study::FileHashesOf(const Axis& axis) const {
     }
   }
   return hashes;
-}
-
-bool Study::NamesFiles(const Axis& axis) const {
-  return std::ranges::any_of(FileHashesOf(axis), [](std::uint64_t hash) { return hash != 0; });
 }
 
 std::string Study::SeedNote() const {

@@ -110,9 +110,8 @@ class Study {
   Track MakeTrack(const AxisConfig& axis, const std::string& where) const;
   void CountPoints();
   void SetHash();
-  [[nodiscard]] std::string HashOf(const StudyConfig& shown, std::span<const Axis> axes) const;
+  [[nodiscard]] std::vector<std::uint64_t> BaseHashes() const;
   [[nodiscard]] std::vector<std::uint64_t> FileHashesOf(const Axis& axis) const;
-  [[nodiscard]] bool NamesFiles(const Axis& axis) const;
   [[nodiscard]] std::size_t BaseOf(std::size_t point) const { return point / combinations_; }
   [[nodiscard]] std::vector<std::string> AxisValues(std::size_t point) const;
 
